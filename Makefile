@@ -1,0 +1,43 @@
+# make demo   the main job: three plans of one training job compared, with a report
+# make test   the test suite
+# Both set up everything they need in .venv by themselves.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test check bench docs format clean
+
+demo: $(READY)
+	$(BIN)/littoral compare examples/edge-cluster/job.yaml --strategies allreduce,parameter_server \
+	    --planners fair,proportional --seeds 3 --out runs/demo --report runs/demo/report.html
+
+test: $(READY)
+	$(BIN)/pytest -n 2
+
+check: $(READY)
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python benchmarks/kernel.py
+	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/startup.py
+
+docs: $(READY)
+	$(BIN)/python docs/make.py
+
+format: $(READY)
+	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,report,dev]'
+	touch $(READY)
+
+clean:
+	rm -rf .venv build runs .mypy_cache .pytest_cache .ruff_cache .hypothesis

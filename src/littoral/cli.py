@@ -1,0 +1,244 @@
+"""The command line: one verb per stage. Prose and progress go to stderr, results to stdout.
+
+Everything heavy is imported by the verb that needs it, so that ``--help`` and ``check`` answer at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from littoral.errors import InputError, LittoralError
+
+if TYPE_CHECKING:
+    from littoral.job import Job
+    from littoral.planning.plan import Plan
+
+app = typer.Typer(
+    help="Plan, run, watch and adapt deep-learning training over the edge-to-cloud continuum.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+JobFile = Annotated[Path, typer.Argument(help="A job's YAML file.", show_default=False)]
+Seed = Annotated[int | None, typer.Option(help="Seed of everything random (default: the job's, 0).")]
+StrategyName = Annotated[str | None, typer.Option(help="Instead of the job's: name or name:key=value:key=value.")]
+PlannerName = Annotated[str | None, typer.Option(help="Instead of the job's: fair, proportional or auto.")]
+TimingOnly = Annotated[bool, typer.Option("--timing-only", help="No mathematics: times and bytes only.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout.")]
+Out = Annotated[Path, typer.Option(help="Folder in which runs are kept.")]
+
+
+def main() -> None:
+    """Entry point: our own errors become one line and their exit code."""
+    try:
+        app()
+    except LittoralError as error:
+        print(f"littoral: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("littoral: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+@app.command()
+def check(
+    file: Annotated[Path | None, typer.Argument(help="A job's or a continuum's YAML file.")] = None,
+    kinds: Annotated[bool, typer.Option("--kinds", help="List the built-in device kinds.")] = False,
+) -> None:
+    """Read a file and say what it describes, or what is wrong with it."""
+    from littoral.reports import text
+
+    if kinds:
+        print(text.kinds())
+        return
+    if file is None:
+        raise InputError("no file is given", remedy="name a job's or a continuum's YAML file, or use --kinds")
+    from littoral.continuum.load import load_continuum
+    from littoral.document import read_document
+
+    if "sites" in read_document(file):
+        print(text.continuum(load_continuum(file)))
+        return
+    job = _load(file)
+    from littoral.learning.task import load_task
+
+    footprint = load_task(job.task, job.task_options).footprint()
+    _check_routes(job)
+    print(text.job(job, footprint))
+
+
+@app.command()
+def plan(
+    file: JobFile,
+    strategy: StrategyName = None,
+    planner: PlannerName = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show every term of the prediction.")] = False,
+    save: Annotated[Path | None, typer.Option(help="Write the plan to this file (JSON).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Decide who works on how much with which batch, and predict time, bytes and cost."""
+    import msgspec
+
+    from littoral.reports import text
+    from littoral.rundir import write_whole
+
+    job = _load(file, strategy, planner)
+    decided = _plan(job)
+    document = json.dumps(msgspec.to_builtins(decided), indent=2)
+    if save is not None:
+        write_whole(save, document + "\n")
+    print(document if as_json else text.plan(decided, explain=explain))
+
+
+@app.command()
+def run(
+    file: Annotated[Path | None, typer.Argument(help="A job's YAML file.", show_default=False)] = None,
+    seed: Seed = None,
+    strategy: StrategyName = None,
+    planner: PlannerName = None,
+    plan_file: Annotated[Path | None, typer.Option("--plan", help="Run a plan saved by 'littoral plan'.")] = None,
+    timing_only: TimingOnly = False,
+    trace: Annotated[bool, typer.Option(help="Journal every step and message.")] = True,
+    resume: Annotated[Path | None, typer.Option(help="Go on with an interrupted run: its folder.")] = None,
+    out: Out = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
+    """Train: in the simulated world, with real gradients in virtual time."""
+    from littoral.learning.task import load_task
+    from littoral.reports import text
+    from littoral.reports.progress import Progress
+    from littoral.run import Options, free_folder, run_plan
+    from littoral.rundir import RunFolder
+
+    if resume is not None:
+        job, decided, options = RunFolder(resume).resumable()
+        folder = resume
+    elif file is None:
+        raise InputError("no job is given", remedy="name a job's YAML file, or use --resume RUN")
+    else:
+        job = _load(file, strategy, planner)
+        decided = _saved_plan(plan_file) if plan_file else _plan(job)
+        options = Options(seed=job.seed if seed is None else seed, timing_only=timing_only, detail=trace)
+        folder = free_folder(out, job, decided, options.seed)
+    with Progress(job, decided) as progress:
+        task = load_task(job.task, job.task_options)
+        result = run_plan(job, task, decided, folder, options, watch=progress)
+    print(json.dumps(result) if as_json else text.result(result, folder))
+    if result["reason"] not in ("target", "epochs"):
+        print(f"littoral: the run failed: {result['reason']}", file=sys.stderr)
+        sys.exit(4)
+
+
+@app.command()
+def compare(
+    file: JobFile,
+    strategies: Annotated[str, typer.Option(help="Names, separated by commas; name:key=value for parameters.")] = "",
+    planners: Annotated[str, typer.Option(help="Names, separated by commas.")] = "",
+    seeds: Annotated[int, typer.Option(help="How many seeds.", min=1)] = 3,
+    timing_only: TimingOnly = False,
+    out: Out = Path("runs"),
+    report_file: Annotated[Path | None, typer.Option("--report", help="Also write a report of all runs.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the grid of strategies, planners and seeds, and print a table with the spread."""
+    from littoral.compare import compare as run_grid
+    from littoral.compare import summary
+    from littoral.reports import text
+
+    job = _load(file)
+    names = [part for part in strategies.split(",") if part] or [job.strategy]
+    jobs = [
+        replace(_with(job, name), planner=planner)
+        for name in names
+        for planner in ([part for part in planners.split(",") if part] or [job.planner])
+    ]
+    runs = run_grid(jobs, seeds=range(job.seed, job.seed + seeds), out=out, timing_only=timing_only)
+    rows = summary(runs)
+    print(json.dumps({"rows": rows, "runs": [run.result for run in runs]}) if as_json else text.comparison(rows))
+    if report_file is not None:
+        _write_report([run.folder for run in runs], report_file, png=False)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    png: Annotated[bool, typer.Option("--png", help="Also write the figures as PNG files.")] = False,
+) -> None:
+    """Write one self-contained HTML page about one or several runs."""
+    _write_report(runs, out, png)
+
+
+# -- parts --------------------------------------------------------------------------------------------------------
+
+
+def _load(file: Path, strategy: str | None = None, planner: str | None = None) -> Job:
+    from littoral.job import load_job
+
+    job = load_job(file)
+    if strategy is not None:
+        job = _with(job, strategy)
+    return replace(job, planner=planner) if planner is not None else job
+
+
+def _with(job: Job, spec: str) -> Job:
+    """The job with a strategy given as ``name:key=value``; a bare name keeps the job's own parameters if it is the same."""
+    name, *pairs = spec.split(":")
+    if not pairs and name == job.strategy:
+        return job
+    return replace(job, strategy=name, parameters=dict(_pair(pair) for pair in pairs))
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"{text!r} is no parameter", remedy="write key=value, such as mode=bsp")
+    return key, int(value) if value.isdigit() else value
+
+
+def _plan(job: Job) -> Plan:
+    from littoral.learning.task import load_task
+    from littoral.planning.planner import make_plan
+
+    task = load_task(job.task, job.task_options)
+    return make_plan(job, task.footprint(), task.recipe)
+
+
+def _saved_plan(path: Path) -> Plan:
+    import msgspec
+
+    from littoral.planning.plan import Plan
+
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Plan)
+    except OSError as error:
+        raise InputError(f"cannot read it: {error.strerror}", file=path, remedy="check the path") from error
+    except msgspec.MsgspecError as error:
+        remedy = "make it with 'littoral plan --save'"
+        raise InputError(f"not a plan: {error}", file=path, remedy=remedy) from error
+
+
+def _check_routes(job: Job) -> None:
+    """Every pair of devices that may have to talk must be connected."""
+    from littoral.continuum.routes import Routes
+
+    routes, names = Routes(job.continuum), job.continuum.device_names
+    for name in names[1:]:
+        routes.between(names[0], name)
+
+
+def _write_report(folders: list[Path], out: Path, png: bool) -> None:
+    from littoral.reports.page import write_report
+
+    for path in write_report(folders, out, png):
+        print(f"report: {path}", file=sys.stderr)
+
+

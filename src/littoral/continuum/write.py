@@ -1,0 +1,95 @@
+"""A continuum as a plain document that reads back as the same continuum, floats to the last bit."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from littoral.continuum.app import App, Store
+from littoral.continuum.continuum import Continuum
+from littoral.continuum.device import Device
+from littoral.continuum.link import Link
+from littoral.continuum.signal import Constant, Scaled, Signal, Steps
+
+
+def continuum_document(continuum: Continuum) -> dict[str, Any]:
+    """What one would write in YAML, with traces spelled out."""
+    document: dict[str, Any] = {
+        "name": continuum.name,
+        "sites": [{"name": site.name, "tier": site.tier} for site in continuum.sites],
+        "devices": [_device(device) for device in continuum.devices],
+        "links": [_link(link) for link in continuum.links],
+    }
+    if continuum.apps:
+        document["apps"] = [_app(app) for app in continuum.apps]
+    if continuum.stores:
+        document["stores"] = [_store(store) for store in continuum.stores]
+    return document
+
+
+def _device(device: Device) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": device.name, "site": device.site, "label": device.kind}
+    if device.step.seconds_per_sample is not None:
+        row["step"] = {
+            "fixed": f"{device.step.fixed_seconds!r} s",
+            "per_sample": f"{device.step.seconds_per_sample!r} s",
+        }
+    else:
+        row["speed"] = f"{device.step.flops!r} FLOP/s"
+        row["overhead"] = f"{device.step.fixed_seconds!r} s"
+    row["memory"] = f"{device.memory_bytes!r} B"
+    row["memory_bandwidth"] = f"{device.memory_bytes_per_s!r} B/s"
+    for key, signal in (("uplink", device.uplink), ("downlink", device.downlink)):
+        if signal is not None:
+            row[key] = signal_document(signal, "B/s")
+    if device.price_usd_per_s:
+        row["price"] = f"{device.price_usd_per_s!r} USD/s"
+    row["load"] = signal_document(device.load, "")
+    row["jitter"] = device.jitter
+    return row
+
+
+def _link(link: Link) -> dict[str, Any]:
+    return {
+        "between": [link.a, link.b],
+        "up": signal_document(link.forward, "B/s"),
+        "down": signal_document(link.backward, "B/s"),
+        "latency": f"{link.latency_s!r} s",
+        "price": f"{link.price_usd_per_byte!r} USD/B",
+        "loss": link.loss,
+        "duplex": "half" if link.half_duplex else "full",
+        "shared": link.shared,
+    }
+
+
+def _app(app: App) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "name": app.name,
+        "on": list(app.on),
+        "every": f"{app.period_s!r} s",
+        "deadline": f"{app.deadline_s!r} s",
+        "work": f"{app.work_s!r} s",
+        "demand": app.demand,
+    }
+    return row | ({"run": app.run} if app.run else {})
+
+
+def _store(store: Store) -> dict[str, Any]:
+    place = {"on": store.device} if store.device else {"site": store.site}
+    return {"name": store.name, **place, "samples": store.samples}
+
+
+def signal_document(signal: Signal, unit: str) -> Any:
+    """A signal as it is written in YAML."""
+    match signal:
+        case Constant(value=value):
+            return f"{value!r} {unit}".strip() if unit else value
+        case Scaled(signal=inner, factor=factor):
+            document = signal_document(inner, unit)
+            if isinstance(document, dict):
+                return document | {"scale": document.get("scale", 1.0) * factor}
+            return {"steps": [["0 s", document]], "scale": factor}
+        case Steps(times=times, values=values, period=period):
+            steps = [[f"{t!r} s", f"{v!r} {unit}".strip() if unit else v] for t, v in zip(times, values, strict=True)]
+            return {"steps": steps} | ({} if math.isinf(period) else {"repeat": f"{period!r} s"})
+    raise TypeError(f"a live signal cannot be written down: {signal!r}")

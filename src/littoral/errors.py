@@ -1,0 +1,66 @@
+"""The exceptions of Littoral, one tree.
+
+LittoralError                 anything Littoral raises on purpose; carries an exit code
+├── InputError                a file or option the user gave is wrong (exit 2): file, line, remedy
+├── MissingExtra              an optional dependency is needed and absent (exit 2): its install line
+├── Infeasible                no plan can keep a constraint (exit 3): the binding one is named
+└── RunFailed                 a run ended without finishing its work (exit 4): the reason
+
+A lost node, a late transfer or a full mailbox is an *event*, not an exception: the supervisor decides.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class LittoralError(Exception):
+    """Base of everything Littoral raises on purpose."""
+
+    exit_code = 1
+
+
+class InputError(LittoralError):
+    """What the user wrote is wrong; says where, what was found, and what to do.
+
+    >>> str(InputError("unknown key 'bandwith'", file="c.yaml", line=7, remedy="did you mean 'bandwidth'?"))
+    "c.yaml:7: unknown key 'bandwith'; did you mean 'bandwidth'?"
+    """
+
+    exit_code = 2
+
+    def __init__(
+        self, found: str, *, file: str | Path | None = None, line: int | None = None, remedy: str = ""
+    ) -> None:
+        self.found, self.file, self.line, self.remedy = found, file, line, remedy
+        place = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
+        super().__init__(f"{place}{found}" + (f"; {remedy}" if remedy else ""))
+
+    def at(self, file: str | Path, line: int | None = None) -> InputError:
+        """The same complaint, placed in a file (what already has a place keeps it)."""
+        if self.file is not None:
+            return self
+        return InputError(self.found, file=file, line=line, remedy=self.remedy)
+
+
+class MissingExtra(LittoralError):
+    """An optional dependency is needed for what was asked."""
+
+    exit_code = 2
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs {package}, which is not installed; install it with: pip install 'littoral[{extra}]'"
+        )
+
+
+class Infeasible(LittoralError):
+    """No plan keeps every constraint; the message names the one that binds."""
+
+    exit_code = 3
+
+
+class RunFailed(LittoralError):
+    """A run ended before its work was done."""
+
+    exit_code = 4

@@ -1,0 +1,221 @@
+"""The job: what to train, until when, for which goal, and what shall go wrong on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from littoral import units
+from littoral.continuum.continuum import Continuum
+from littoral.continuum.load import load_continuum
+from littoral.document import Section, read_document, suggest
+from littoral.errors import InputError
+
+OBJECTIVES = ["makespan", "cost", "fairness"]
+SPLITS = ["iid", "dirichlet", "by-store"]
+NODE_FAULTS = ["crash", "pause", "slow-device"]
+LINK_FAULTS = ["partition", "slow-link"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Something that goes wrong at ``at_s``, for ``seconds`` (infinity: for good).
+
+    Node faults name a ``node``, link faults the two ends of a ``link``. A crash with a finite ``seconds`` is followed
+    by a restart. ``factor`` is how much is left of a slowed device's speed or link's rate.
+    """
+
+    at_s: float
+    kind: str
+    node: str = ""
+    link: tuple[str, str] | None = None
+    seconds: float = float("inf")
+    factor: float = 0.5
+
+    @property
+    def target(self) -> str:
+        """What it hits, for people."""
+        return self.node or "--".join(self.link or ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a plan must keep; None is no limit."""
+
+    cost_usd: float | None = None
+    deadline_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One training job on one continuum."""
+
+    name: str
+    continuum: Continuum
+    task: str
+    task_options: dict[str, Any] = field(default_factory=dict)
+    epochs: int = 10
+    accuracy: float | None = None
+    objective: str = "makespan"
+    limits: Limits = Limits()
+    strategy: str = "auto"
+    parameters: dict[str, Any] = field(default_factory=dict)
+    planner: str = "auto"
+    workers: tuple[str, ...] = ()  # devices that may work; empty: all
+    servers: tuple[str, ...] = ()  # devices that may serve; empty: the planner chooses
+    batch: int | None = None  # mean batch per worker; None: the task's recipe
+    split: str = "iid"
+    alpha: float = 0.5
+    evaluate_every: float = 0.5  # epochs
+    on_failure: str = "continue"  # or "stop"
+    faults: tuple[Fault, ...] = ()
+    seed: int = 0
+    folder: Path = Path()
+
+
+def load_job(path: Path) -> Job:
+    """The job described in a YAML file, with its continuum."""
+    top = read_document(path)
+    continuum = load_continuum(path.parent / top.text("continuum"))
+    task, options = _named(top, "task")
+    strategy, parameters = _named(top, "strategy", "auto")
+    target = top.section("target")
+    limits = top.section("limits")
+    data = top.section("data")
+    job = Job(
+        name=top.text("name", path.parent.name if path.stem == "job" else path.stem),
+        continuum=continuum,
+        task=task,
+        task_options=_resolved(options, path.parent),
+        epochs=target.integer("epochs", 10, least=1) if target else 10,
+        accuracy=_accuracy(target) if target else None,
+        objective=top.choice("objective", OBJECTIVES, "makespan"),
+        limits=_limits(limits) if limits else Limits(),
+        strategy=strategy,
+        parameters=parameters,
+        planner=top.text("planner", "auto"),
+        workers=_devices(top, "workers", continuum),
+        servers=_devices(top, "servers", continuum),
+        batch=top.integer("batch", None, least=1),
+        split=data.choice("split", SPLITS, "iid") if data else "iid",
+        alpha=data.number("alpha", 0.5, least=1e-3) if data else 0.5,
+        evaluate_every=top.number("evaluate_every", 0.5, least=0.01),
+        on_failure=top.choice("on_failure", ["continue", "stop"], "continue"),
+        faults=tuple(_fault(section, continuum) for section in top.sections("faults")),
+        seed=top.integer("seed", 0),
+        folder=path.parent,
+    )
+    for section in (target, limits, data):
+        if section:
+            section.close()
+    top.close()
+    return job
+
+
+def job_document(job: Job) -> dict[str, Any]:
+    """The job as one would write it, beside its continuum as ``continuum.yaml``."""
+    target = {"epochs": job.epochs} | ({} if job.accuracy is None else {"accuracy": job.accuracy})
+    document: dict[str, Any] = {
+        "name": job.name,
+        "continuum": "continuum.yaml",
+        "task": {"name": job.task, **job.task_options},
+        "target": target,
+        "objective": job.objective,
+        "limits": _limits_document(job.limits),
+        "strategy": {"name": job.strategy, **job.parameters},
+        "planner": job.planner,
+        "workers": list(job.workers),
+        "servers": list(job.servers),
+        "batch": job.batch,
+        "data": {"split": job.split, "alpha": job.alpha},
+        "evaluate_every": job.evaluate_every,
+        "on_failure": job.on_failure,
+        "faults": [_fault_document(fault) for fault in job.faults],
+        "seed": job.seed,
+    }
+    return {key: value for key, value in document.items() if value not in (None, [], {})}
+
+
+def _limits_document(limits: Limits) -> dict[str, str]:
+    cost = {} if limits.cost_usd is None else {"cost": f"{limits.cost_usd!r} USD"}
+    return cost | ({} if limits.deadline_s is None else {"deadline": f"{limits.deadline_s!r} s"})
+
+
+def _fault_document(fault: Fault) -> dict[str, Any]:
+    row: dict[str, Any] = {"at": f"{fault.at_s!r} s", "kind": fault.kind}
+    row |= {"node": fault.node} if fault.node else {"link": list(fault.link or ())}
+    if fault.seconds != float("inf"):
+        row["for"] = f"{fault.seconds!r} s"
+    return row | ({"factor": fault.factor} if fault.kind.startswith("slow") else {})
+
+
+def _named(top: Section, key: str, default: str | None = None) -> tuple[str, dict[str, Any]]:
+    """Either a name, or a mapping with a name and parameters."""
+    if not top.is_mapping(key):
+        name: str = top.text(key) if default is None else top.text(key, default)
+        return name, {}
+    section = top.section(key)
+    assert section is not None
+    name = section.text("name")
+    return name, {k: section.value(k) for k in section.keys() if k != "name"}  # noqa: SIM118 (not a dict)
+
+
+def _resolved(options: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A task's ``folder`` is relative to the job file."""
+    if isinstance(options.get("folder"), str):
+        return {**options, "folder": str(folder / options["folder"])}
+    return options
+
+
+def _accuracy(target: Section) -> float | None:
+    if "accuracy" not in target:
+        target.value("accuracy", None)
+        return None
+    return target.read("accuracy", _target)
+
+
+def _target(value: object) -> float:
+    accuracy = units.parse(value, "fraction")
+    if not 0.0 < accuracy <= 1.0:
+        raise InputError(f"{value!r} is not a reachable accuracy", remedy="give a share between 0 and 1, such as 0.95")
+    return accuracy
+
+
+def _limits(section: Section) -> Limits:
+    return Limits(
+        cost_usd=section.quantity("cost", units.money, None),
+        deadline_s=section.quantity("deadline", units.duration, None, positive=True),
+    )
+
+
+def _devices(top: Section, key: str, continuum: Continuum) -> tuple[str, ...]:
+    return top.read(key, lambda value: continuum.matching(value if isinstance(value, list) else [value]), ())
+
+
+def _fault(section: Section, continuum: Continuum) -> Fault:
+    kind = section.choice("kind", NODE_FAULTS + LINK_FAULTS)
+    link = section.texts("link") if kind in LINK_FAULTS else None
+    if link is not None:
+        sites = [site.name for site in continuum.sites]
+        for end in link:
+            if end not in sites or len(link) != 2:
+                remedy = f"name two sites; {suggest(end, sites)}"
+                raise section.error(f"link: unknown site {end!r}", key="link", remedy=remedy)
+        if not any({x.a, x.b} == set(link) for x in continuum.links):
+            raise section.error(f"no link joins {link[0]!r} and {link[1]!r}", key="link",
+                                remedy="name the two ends of a described link")  # fmt: skip
+    node = section.text("node") if kind in NODE_FAULTS else ""
+    known = [*continuum.device_names, *(f"ps-{i}" for i in range(1, 9))]
+    if node and node not in known:
+        raise section.error(f"unknown node {node!r}", key="node", remedy=suggest(node, known))
+    fault = Fault(
+        at_s=section.quantity("at", units.duration),
+        kind=kind,
+        node=node,
+        link=(link[0], link[1]) if link else None,
+        seconds=section.quantity("for", units.duration, float("inf"), positive=True),
+        factor=section.number("factor", 0.5, least=1e-6, most=1.0) if kind.startswith("slow") else 0.5,
+    )
+    section.close()
+    return fault

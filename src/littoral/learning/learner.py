@@ -1,0 +1,134 @@
+"""A node's model with its optimiser and its way to the data: what stands behind ``node.model`` in real runs.
+
+The learning rate follows the batch: a step over ``samples`` samples moves ``samples / recipe.batch`` times as far as
+the recipe says (linear scaling, Goyal et al. 2017; square root for AdamW), so that a plan may change batches without
+changing what an epoch learns. Beyond ``LINEAR_LIMIT`` the factor grows with the square root only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from littoral.learning.leases import Span
+from littoral.learning.optim import Optimizer, make_optimizer
+from littoral.learning.replica import Replica
+from littoral.learning.task import Dataset, Recipe, Task
+
+LINEAR_LIMIT = 8.0
+
+
+def step_scale(recipe: Recipe, samples: float) -> float:
+    """How much further than the recipe's step to go for a batch of ``samples``."""
+    ratio = samples / recipe.batch
+    if recipe.optimizer == "adamw":
+        return math.sqrt(ratio)
+    return ratio if ratio <= LINEAR_LIMIT else math.sqrt(ratio * LINEAR_LIMIT)
+
+
+class Shards:
+    """Which samples a span means: each shard's order in an epoch is a seeded shuffle of its own."""
+
+    def __init__(self, dataset: Dataset, indices: Mapping[str, Any], seed: int) -> None:
+        self._dataset, self._indices, self._seed = dataset, indices, seed
+        self._orders: dict[tuple[int, str], Tensor] = {}
+
+    def batch(self, spans: Sequence[Span]) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of some spans."""
+        parts = [self._order(span.epoch, span.origin)[span.start : span.stop] for span in spans]
+        index = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return self._dataset.train_x.index_select(0, index), self._dataset.train_y.index_select(0, index)
+
+    def _order(self, epoch: int, origin: str) -> Tensor:
+        key = (epoch, origin)
+        if key not in self._orders:
+            if len(self._orders) > 4 * len(self._indices):  # orders of epochs gone by
+                self._orders.clear()
+            rng = np.random.default_rng(named_seed(self._seed, f"order/{epoch}/{origin}"))
+            self._orders[key] = torch.from_numpy(rng.permutation(self._indices[origin]))
+        return self._orders[key]
+
+
+def named_seed(seed: int, name: str) -> int:
+    """A seed for one purpose, the same on every machine.
+
+    >>> named_seed(0, "noise") == named_seed(0, "noise") != named_seed(1, "noise")
+    True
+    """
+    return int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:8], "big")
+
+
+class Holder:
+    """Part of the vector with its optimiser: what a server keeps."""
+
+    def __init__(self, vector: Tensor, recipe: Recipe, trained: int) -> None:
+        self.vector = vector
+        self._recipe, self._trained = recipe, trained
+        self._optimizer: Optimizer | None = None  # a worker that only pushes gradients never needs one
+
+    def load(self, vector: Tensor, start: int = 0) -> None:
+        """Copy a slice in."""
+        self.vector[start : start + len(vector)].copy_(vector)
+
+    def snapshot(self) -> Tensor:
+        """A copy that later steps do not change."""
+        return self.vector.clone()
+
+    def mean(self, parts: Sequence[tuple[Tensor, float]]) -> Tensor:
+        """The weighted mean, summed in the order given."""
+        if len(parts) == 1:
+            return parts[0][0]
+        total = sum(weight for _, weight in parts)
+        result = parts[0][0] * (parts[0][1] / total)
+        for vector, weight in parts[1:]:
+            result.add_(vector, alpha=weight / total)
+        return result
+
+    def step(self, gradient: Tensor, samples: float) -> None:
+        """One optimiser step, as long as ``samples`` samples deserve."""
+        self._make_optimizer().step(self.vector, gradient, step_scale(self._recipe, samples))
+
+    def state(self) -> dict[str, Tensor]:
+        """Vector and optimiser, live."""
+        memory = self._optimizer.state() if self._optimizer else {}
+        return {"vector": self.vector, **{f"optimizer.{name}": tensor for name, tensor in memory.items()}}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Copy back what ``state`` gave."""
+        self.load(state["vector"])
+        prefix = "optimizer."
+        memory = {name[len(prefix) :]: v for name, v in state.items() if name.startswith(prefix)}
+        if memory:
+            self._make_optimizer().load_state(memory)
+
+    def _make_optimizer(self) -> Optimizer:
+        if self._optimizer is None:
+            self._optimizer = make_optimizer(self._recipe, len(self.vector), self._trained)
+        return self._optimizer
+
+
+class Learner(Holder):
+    """A whole replica that can compute gradients on its node's samples."""
+
+    def __init__(self, task: Task, shards: Shards, seed: int) -> None:
+        self.replica = Replica(task, seed)
+        self._shards = shards
+        super().__init__(self.replica.vector, task.recipe, self.replica.trained)
+
+    def gradient(self, spans: Sequence[Span]) -> tuple[Tensor, float]:
+        """The mean gradient of some samples, and their loss."""
+        return self.replica.gradient(*self._shards.batch(spans))
+
+    def empty(self) -> Tensor:
+        """The gradient of no samples."""
+        return torch.zeros_like(self.vector)
+
+    def load(self, vector: Tensor, start: int = 0) -> None:
+        """Copy a slice in; a whole vector that nobody else changes is copied just the same."""
+        self.replica.load(vector, start)

@@ -1,0 +1,97 @@
+"""What a run computes: the real thing, or only its weight.
+
+A world asks for a model per node and for a verdict on the model; whether that involves torch is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from littoral.learning.phantom import PhantomModel
+from littoral.learning.task import Footprint, Task, require_torch
+from littoral.planning.plan import Plan
+
+if TYPE_CHECKING:
+    from littoral.strategies.strategy import Source
+
+
+class TimingOnly:
+    """Vectors that weigh as much as the task's, and no mathematics."""
+
+    evaluates = False
+
+    def __init__(self, footprint: Footprint) -> None:
+        self.length = footprint.parameters + footprint.buffers
+
+    def worker(self, name: str) -> PhantomModel:
+        """A worker's model."""
+        return PhantomModel(self.length)
+
+    def server(self, start: int, stop: int) -> PhantomModel:
+        """A server's slice."""
+        return PhantomModel(stop - start)
+
+    def evaluate(self, parts: Sequence[tuple[Source, Any]]) -> tuple[float, float]:
+        raise AssertionError("there is nothing to evaluate")
+
+
+class RealMathematics:
+    """Real data, real gradients, real accuracy; one thread, so that sums come out the same every time."""
+
+    evaluates = True
+
+    def __init__(self, task: Task, plan: Plan, seed: int) -> None:
+        require_torch("training with real gradients")
+        import torch
+
+        from littoral.learning.learner import Shards, named_seed
+        from littoral.learning.partition import partition
+        from littoral.learning.replica import Replica
+
+        torch.set_num_threads(1)
+        self._task, self._seed = task, named_seed(seed, "model") % 2**63
+        self._dataset = task.data()
+        sizes = [worker.shard for worker in plan.workers]
+        groups = _groups(plan) if plan.split == "by-store" else None
+        rng = named_seed(seed, "shards")
+        labels = self._dataset.train_y.numpy()
+        split: Any = plan.split
+        cuts = partition(labels, sizes, split, rng, plan.alpha, groups)
+        indices = {worker.name: cut for worker, cut in zip(plan.workers, cuts, strict=True)}
+        self._shards = Shards(self._dataset, indices, seed)
+        self._judge = Replica(task, self._seed)
+        self._initial = self._judge.vector.clone()
+        self.length = len(self._judge)
+
+    def worker(self, name: str) -> Any:
+        """A worker's whole replica; all start alike."""
+        from littoral.learning.learner import Learner
+
+        return Learner(self._task, self._shards, self._seed)
+
+    def server(self, start: int, stop: int) -> Any:
+        """A server's slice of the initial vector."""
+        from littoral.learning.learner import Holder
+
+        return Holder(self._initial[start:stop].clone(), self._task.recipe, self._judge.trained - start)
+
+    def evaluate(self, parts: Sequence[tuple[Source, Any]]) -> tuple[float, float]:
+        """Accuracy and loss of the model that lies in these parts."""
+        for source, vector in parts:
+            self._judge.load(vector, source.start)
+        verdict = self._judge.evaluate(self._dataset, self._task)
+        return verdict.accuracy, verdict.loss
+
+
+def _groups(plan: Plan) -> list[Any]:
+    """Each store holds a stretch of the data set, as long as its workers' shards together."""
+    from littoral.learning.partition import Group
+
+    groups, start = [], 0
+    for store in dict.fromkeys(worker.store for worker in plan.workers):
+        workers = [i for i, worker in enumerate(plan.workers) if worker.store == store]
+        stop = start + sum(plan.workers[i].shard for i in workers)
+        groups.append(Group(samples=range(start, stop), workers=workers))
+        start = stop
+    return groups

@@ -1,0 +1,313 @@
+"""How long a plan takes, as formulas one can read. Planner and simulator share the step-time and pipe models.
+
+Symbols: M vector bytes, n workers, b_i batch, d_i shard, c_i seconds of a step on worker i (with load and apps), r the
+rate of a way once everyone who passes its slowest pipe took a share, l one-way latency.
+
+    all-reduce    step    = max c_i + 2(n-1)/n M/r + 2(n-1) mean l + update
+    server, bsp   step    = everyone's pull at once + last push, served in order of arrival + update
+    server, asp   cycle_i = c_i + push_i + pull_i, stretched by the queue at the busiest shared pipe
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from littoral.continuum.app import TRAINING_DEMAND, App, crowding
+from littoral.continuum.continuum import Continuum
+from littoral.continuum.device import Device, Workload
+from littoral.continuum.routes import Pipe, Route, Routes
+from littoral.planning.plan import Prediction, Server, Term, Worker
+from littoral.units import show_bytes
+
+UPDATE_PASSES = 3  # times an optimiser step reads or writes the vector in memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What every formula needs to know."""
+
+    continuum: Continuum
+    routes: Routes
+    task: Workload
+    sample_bytes: int
+    epochs: int
+
+
+# -- one device ---------------------------------------------------------------------------------------------------
+
+
+def training_pace(device: Device, apps: Sequence[App]) -> float:
+    """Seconds of progress per second that training makes on a device beside its load and apps.
+
+    In a period p an app works for w*D seconds, D = crowding with training; meanwhile training gets w seconds of
+    progress, and the rest of the period at its pace without the app.
+    """
+    load = device.load.mean()
+    alone = crowding([TRAINING_DEMAND, load])
+    pace = 1.0 / alone
+    for app in apps:
+        together = crowding([TRAINING_DEMAND, load, app.demand])
+        busy = min(app.work_s * together, app.period_s)
+        progress = busy / together + (app.period_s - busy) / alone
+        pace *= progress / app.period_s * alone
+    return pace
+
+
+def app_latency(device: Device, app: App, training: bool) -> float:
+    """How long one period of an app takes, with or without training beside it."""
+    demands = [app.demand, device.load.mean(), *([TRAINING_DEMAND] if training else [])]
+    return app.work_s * crowding(demands)
+
+
+def step_seconds(setting: Setting, device: str, batch: float) -> float:
+    """Mean seconds of a training step on a device as it is: load and apps included."""
+    described = setting.continuum.device(device)
+    pace = training_pace(described, setting.continuum.apps_on(device))
+    return described.step.seconds(setting.task, batch) / pace
+
+
+def update_seconds(setting: Setting, device: str, size: float) -> float:
+    """Seconds of an optimiser step over ``size`` bytes of vector."""
+    return UPDATE_PASSES * size / setting.continuum.device(device).memory_bytes_per_s
+
+
+# -- many flows ---------------------------------------------------------------------------------------------------
+
+
+def shared_rates(routes: Sequence[Route]) -> list[float]:
+    """Bytes/s of flows that all run at once: each pipe divided evenly among those who pass it."""
+    crowd: dict[Pipe, int] = {}
+    for route in routes:
+        for pipe in route.pipes:
+            crowd[pipe] = crowd.get(pipe, 0) + 1
+    return [
+        min((pipe.capacity.mean() / crowd[pipe] for pipe in route.pipes), default=math.inf)
+        if route.flow_limit == math.inf
+        else min([route.flow_limit, *(pipe.capacity.mean() / crowd[pipe] for pipe in route.pipes)])
+        for route in routes
+    ]
+
+
+def last_arrival(starts: Sequence[float], routes: Sequence[Route], size: float) -> float:
+    """When the last of several transfers ends: its own time, and for each pipe everyone who came at or after it."""
+    last = max(start + route.seconds(size) for start, route in zip(starts, routes, strict=True))
+    passing: dict[Pipe, list[tuple[float, float]]] = {}
+    for start, route in zip(starts, routes, strict=True):
+        for pipe in route.pipes:
+            passing.setdefault(pipe, []).append((start, route.latency_s))
+    for pipe, users in passing.items():
+        users.sort()
+        for k, (start, latency) in enumerate(users):
+            last = max(last, start + (len(users) - k) * size / pipe.capacity.mean() + latency)
+    return last
+
+
+def queued_cycles(think: Sequence[float], service: Sequence[float], rounds: int = 200) -> list[float]:
+    """Cycle times of workers that think, then share one server (Schweitzer's approximate mean-value analysis)."""
+    cycles = [z + s for z, s in zip(think, service, strict=True)]
+    for _ in range(rounds):
+        queue = [max(0.0, c - z) / c if c > 0 else 0.0 for c, z in zip(cycles, think, strict=True)]
+        total = sum(queue)
+        fresh = [z + s * (1 + total - q) for z, s, q in zip(think, service, queue, strict=True)]
+        if all(abs(a - b) <= 1e-9 * a for a, b in zip(fresh, cycles, strict=True)):
+            break
+        cycles = [(a + b) / 2 for a, b in zip(fresh, cycles, strict=True)]
+    return cycles
+
+
+# -- strategies ---------------------------------------------------------------------------------------------------
+
+
+def ring_seconds(setting: Setting, devices: Sequence[str], size: float) -> tuple[float, float]:
+    """Transfer and latency of a ring all-reduce of ``size`` bytes."""
+    n = len(devices)
+    if n < 2:
+        return 0.0, 0.0
+    ways = [setting.routes.between(a, b) for a, b in zip(devices, [*devices[1:], devices[0]], strict=True)]
+    amount = 2 * (n - 1) / n * size
+    return amount / min(shared_rates(ways)), 2 * (n - 1) / n * sum(way.latency_s for way in ways)
+
+
+def predict_allreduce(setting: Setting, workers: Sequence[Worker]) -> Prediction:
+    """Synchronous ring all-reduce."""
+    n, size = len(workers), setting.task.vector_bytes
+    devices = [worker.device for worker in workers]
+    steps = max(math.ceil(worker.shard / worker.batch) for worker in workers)
+    compute, spread = _slowest(setting, workers)
+    transfer, latency = ring_seconds(setting, devices, size)
+    update = max(update_seconds(setting, device, size) for device in devices)
+    rounds = setting.epochs * steps
+    startup = startup_seconds(setting, workers)
+    terms = (
+        Term(name="start-up", seconds=startup, formula="slowest shard and model from its store"),
+        Term(name="compute", seconds=rounds * compute, formula=f"{rounds} steps x max_i step_i(b_i)"),
+        Term(name="jitter", seconds=rounds * spread, formula="steps x expected worst of those about equally slow"),
+        Term(name="transfer", seconds=rounds * transfer, formula=f"steps x 2(n-1)/n x {show_bytes(size)} / rate"),
+        Term(name="latency", seconds=rounds * latency, formula="steps x 2(n-1) x mean latency of the ring"),
+        Term(name="update", seconds=rounds * update, formula="steps x 3 passes over the vector in memory"),
+    )
+    sent = 2 * (n - 1) / n * size
+    ways = [setting.routes.between(a, b) for a, b in zip(devices, [*devices[1:], devices[0]], strict=True)]
+    return _prediction(setting, workers, (), terms, startup, [(way, rounds * sent) for way in ways if n > 1])
+
+
+def predict_servers(
+    setting: Setting, workers: Sequence[Worker], servers: Sequence[Server], limit: float
+) -> Prediction:
+    """Parameter servers; ``limit`` is the staleness bound (0: bsp, infinity: asp)."""
+    steps = [math.ceil(worker.shard / worker.batch) for worker in workers]
+    startup = startup_seconds(setting, workers)
+    if limit == 0:
+        terms = _bsp_terms(setting, workers, servers, max(steps))
+    else:
+        terms = _async_terms(setting, workers, servers, steps, limit)
+    head = Term(name="start-up", seconds=startup, formula="slowest shard and model from its store")
+    traffic = []
+    for worker, count in zip(workers, steps, strict=True):
+        for server in servers:
+            amount = setting.epochs * count * 4 * (server.stop - server.start)
+            traffic.append((setting.routes.between(worker.device, server.device), amount))
+            traffic.append((setting.routes.between(server.device, worker.device), amount))
+    return _prediction(setting, workers, servers, (head, *terms), startup, traffic)
+
+
+def _bsp_terms(
+    setting: Setting, workers: Sequence[Worker], servers: Sequence[Server], steps: int
+) -> tuple[Term, ...]:
+    rounds = setting.epochs * steps
+    pull = push = update = 0.0
+    compute, spread = _slowest(setting, workers)
+    for server in servers:
+        size = 4.0 * (server.stop - server.start)
+        down = [setting.routes.between(server.device, worker.device) for worker in workers]
+        up = [setting.routes.between(worker.device, server.device) for worker in workers]
+        pull = max(pull, last_arrival([0.0] * len(workers), down, size))
+        starts = [step_seconds(setting, worker.device, worker.batch) for worker in workers]
+        push = max(push, last_arrival(starts, up, size) - compute)
+        update = max(update, update_seconds(setting, server.device, size))
+    return (
+        Term(name="pull", seconds=rounds * pull, formula=f"{rounds} steps x everyone's parameters at once"),
+        Term(name="compute", seconds=rounds * compute, formula="steps x max_i step_i(b_i)"),
+        Term(name="jitter", seconds=rounds * spread, formula="steps x expected worst of those about equally slow"),
+        Term(name="push", seconds=rounds * push, formula="steps x last gradient, in order of arrival"),
+        Term(name="update", seconds=rounds * update, formula="steps x 3 passes over the vector in memory"),
+    )
+
+
+def async_cycles(setting: Setting, workers: Sequence[Worker], servers: Sequence[Server]) -> list[float]:
+    """Seconds of one pull-compute-push round of every worker, queueing included."""
+    think, service = [], []
+    for worker in workers:
+        compute = step_seconds(setting, worker.device, worker.batch)
+        alone, shared = 0.0, 0.0
+        for server in servers:
+            size = 4.0 * (server.stop - server.start)
+            there = setting.routes.between(worker.device, server.device)
+            back = setting.routes.between(server.device, worker.device)
+            wire = size / there.rate() + size / back.rate()
+            update = update_seconds(setting, server.device, size)
+            alone = max(alone, there.latency_s + back.latency_s)
+            shared = max(shared, wire) + update
+        think.append(compute + alone)
+        service.append(shared)
+    return _stretched(setting, workers, servers, think, service)
+
+
+def _stretched(
+    setting: Setting, workers: Sequence[Worker], servers: Sequence[Server],
+    think: Sequence[float], service: Sequence[float],
+) -> list[float]:  # fmt: skip
+    """Queueing only where workers share: what each needs of the busiest shared pipe waits, the rest does not."""
+    demand: dict[Pipe, list[float]] = {}
+    for i, worker in enumerate(workers):
+        for server in servers:
+            size = 4.0 * (server.stop - server.start)
+            for way in (setting.routes.between(worker.device, server.device),
+                        setting.routes.between(server.device, worker.device)):  # fmt: skip
+                for pipe in way.pipes:
+                    demand.setdefault(pipe, [0.0] * len(workers))[i] += size / pipe.capacity.mean()
+    cycles = [z + s for z, s in zip(think, service, strict=True)]
+    for needs in demand.values():
+        if sum(need > 0 for need in needs) > 1:
+            rest = [z + max(0.0, s - need) for z, s, need in zip(think, service, needs, strict=True)]
+            queued = queued_cycles(rest, needs)
+            cycles = [max(a, b) for a, b in zip(cycles, queued, strict=True)]
+    return cycles
+
+
+def _async_terms(
+    setting: Setting, workers: Sequence[Worker], servers: Sequence[Server], steps: Sequence[int], limit: float
+) -> tuple[Term, ...]:
+    cycles = async_cycles(setting, workers, servers)
+    computes = [step_seconds(setting, worker.device, worker.batch) for worker in workers]
+    if math.isfinite(limit):  # nobody gets more than the bound ahead, so in the long run all go at the slowest pace
+        slowest = max(cycles)
+        cycles = [slowest] * len(cycles)
+    last = max(range(len(workers)), key=lambda i: steps[i] * cycles[i])
+    rounds = setting.epochs * steps[last]
+    name = workers[last].name
+    return (
+        Term(name="compute", seconds=rounds * computes[last], formula=f"{rounds} steps of {name}, the last to finish"),
+        Term(name="exchange", seconds=rounds * (cycles[last] - computes[last]),
+             formula=f"push, pull and queue of {name}" + ("" if math.isinf(limit) else ", at the slowest's pace")),
+    )  # fmt: skip
+
+
+# -- parts --------------------------------------------------------------------------------------------------------
+
+
+def _slowest(setting: Setting, workers: Sequence[Worker]) -> tuple[float, float]:
+    """The slowest step, and what jitter adds: the expected maximum over those within a tenth of it."""
+    times = [step_seconds(setting, worker.device, worker.batch) for worker in workers]
+    slowest = max(times)
+    close = [worker for worker, t in zip(workers, times, strict=True) if t >= 0.9 * slowest]
+    jitter = max(setting.continuum.device(worker.device).jitter for worker in close)
+    return slowest, slowest * jitter * expected_maximum(len(close))
+
+
+def expected_maximum(n: int) -> float:
+    """Mean of the largest of n standard normal draws (Blom's approximation).
+
+    >>> round(expected_maximum(1), 2), round(expected_maximum(4), 2)
+    (0.0, 1.05)
+    """
+    from statistics import NormalDist
+
+    return NormalDist().inv_cdf((n - 0.375) / (n + 0.25))
+
+
+def startup_seconds(setting: Setting, workers: Sequence[Worker]) -> float:
+    """Until the last worker has its shard and the model, if they come from a store."""
+    fetching = [worker for worker in workers if worker.store is not None]
+    if not fetching:
+        return 0.0
+    ways = [setting.routes.between(worker.store or "", worker.device) for worker in fetching]
+    sizes = [worker.shard * setting.sample_bytes + setting.task.vector_bytes for worker in fetching]
+    rates = shared_rates(ways)
+    lone = max(way.latency_s + size / rate for way, size, rate in zip(ways, sizes, rates, strict=True))
+    pipes: dict[Pipe, float] = {}
+    for way, size in zip(ways, sizes, strict=True):
+        for pipe in way.pipes:
+            pipes[pipe] = pipes.get(pipe, 0.0) + size / pipe.capacity.mean()
+    # Flows that end early leave their share to the others: the busiest pipe's total work bounds the time.
+    busiest = max(pipes.values(), default=0.0)
+    return min(lone, max(busiest, max(way.seconds(s) for way, s in zip(ways, sizes, strict=True))))
+
+
+def _prediction(
+    setting: Setting, workers: Sequence[Worker], servers: Sequence[Server], terms: tuple[Term, ...],
+    startup: float, traffic: Sequence[tuple[Route, float]],
+) -> Prediction:  # fmt: skip
+    time_s = sum(term.seconds for term in terms)
+    devices = dict.fromkeys([*(w.device for w in workers), *(s.device for s in servers)])
+    rent = time_s * sum(setting.continuum.device(device).price_usd_per_s for device in devices)
+    return Prediction(
+        time_s=time_s,
+        epoch_s=(time_s - startup) / setting.epochs,
+        bytes_sent=sum(amount for way, amount in traffic if way.pipes),
+        wan_bytes=sum(amount for way, amount in traffic if way.wide_area),
+        cost_usd=rent + sum(amount * way.price_usd_per_byte for way, amount in traffic),
+        terms=terms,
+    )

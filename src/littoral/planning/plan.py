@@ -1,0 +1,80 @@
+"""The decision, as plain data: who works on how much with which batch, who serves, and what that should take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """A node that computes gradients. ``samples_per_s`` is its predicted own speed at this batch."""
+
+    name: str
+    device: str
+    shard: int
+    batch: int
+    samples_per_s: float
+    store: str | None = None  # the device its data comes from; None: the data is already there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A node that keeps elements ``start`` to ``stop`` of the vector."""
+
+    name: str
+    device: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One line of an explanation: a part of the predicted time, where it comes from, and the formula."""
+
+    name: str
+    seconds: float
+    formula: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What the plan should take, for all epochs, with the terms that sum up to it."""
+
+    time_s: float
+    epoch_s: float
+    bytes_sent: float
+    wan_bytes: float
+    cost_usd: float
+    terms: tuple[Term, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Who does what. ``strategy`` and ``parameters`` name the synchronisation algorithm and its settings."""
+
+    planner: str
+    strategy: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    workers: tuple[Worker, ...]
+    servers: tuple[Server, ...] = ()
+    epochs: int
+    split: str = "iid"
+    alpha: float = 0.5
+    predicted: Prediction
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def samples(self) -> int:
+        """Samples of one epoch."""
+        return sum(worker.shard for worker in self.workers)
+
+    @property
+    def device_of(self) -> dict[str, str]:
+        """The device of every node."""
+        workers = {worker.name: worker.device for worker in self.workers}
+        return workers | {server.name: server.device for server in self.servers}
+
+    def worker(self, name: str) -> Worker:
+        """The worker of that name."""
+        return next(worker for worker in self.workers if worker.name == name)

@@ -1,0 +1,232 @@
+"""From a job to a plan: who works on how much with which batch, and what that should take.
+
+``fair`` gives every worker the same shard and batch, as Hadoop-style schedulers do; ``proportional`` gives each what
+it can do in the same time; ``auto`` takes whichever is predicted to be better for the job's objective. A plan that
+would break a limit is refused, and the limit that binds is named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from littoral.continuum.continuum import Continuum
+from littoral.continuum.routes import Routes
+from littoral.document import suggest
+from littoral.errors import Infeasible, InputError
+from littoral.job import Job
+from littoral.learning.leases import apportion
+from littoral.learning.task import Footprint, Recipe
+from littoral.planning import cost
+from littoral.planning.batches import equal_finish
+from littoral.planning.cost import Setting
+from littoral.planning.plan import Plan, Prediction, Server, Worker
+from littoral.units import show_bytes, show_duration, show_rate
+
+PLANNERS = ["fair", "proportional"]
+
+# Statistical efficiency relied on when a strategy is to be chosen: samples a synchronous run needs, divided by what
+# this one needs for the same accuracy. Asynchronous gradients are stale; Chen et al. 2016 and Zhang et al. 2015 report
+# losses between none and a third. A prior, not a measurement.
+EFFICIENCY_PRIOR = {"allreduce": 1.0, "parameter_server": 0.85}
+
+
+def make_plan(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
+    """The plan for a job; refuses what cannot be kept."""
+    if job.planner not in (*PLANNERS, "auto"):
+        raise InputError(f"unknown planner {job.planner!r}", remedy=suggest(job.planner, [*PLANNERS, "auto"]))
+    planners = PLANNERS if job.planner == "auto" else [job.planner]
+    strategies = list(EFFICIENCY_PRIOR) if job.strategy == "auto" else [job.strategy]
+    drafts = [_draft(replace(job, strategy=s, planner=p), footprint, recipe) for s in strategies for p in planners]
+    best = min(drafts, key=lambda plan: _merit(job, plan))
+    if len(drafts) > 1:
+        best = replace(best, reasons=(_choice(job, best, drafts), *best.reasons))
+    _refuse(job, best)
+    return best
+
+
+def _merit(job: Job, plan: Plan) -> float:
+    predicted = plan.predicted
+    value = predicted.cost_usd if job.objective == "cost" and predicted.cost_usd > 0 else predicted.time_s
+    return value / EFFICIENCY_PRIOR.get(plan.strategy, 1.0)
+
+
+def _choice(job: Job, best: Plan, drafts: Sequence[Plan]) -> str:
+    others = ", ".join(
+        f"{plan.strategy}/{plan.planner} {show_duration(plan.predicted.time_s)}" for plan in drafts if plan is not best
+    )
+    name = f"{best.strategy}/{best.planner} {show_duration(best.predicted.time_s)}"
+    return f"chosen for {job.objective}: {name}; the alternatives: {others}"
+
+
+def _draft(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
+    from littoral.strategies.strategy import make_strategy
+
+    strategy: Any = make_strategy(job.strategy, job.parameters)
+    continuum, routes = job.continuum, Routes(job.continuum)
+    setting = Setting(
+        continuum=continuum, routes=routes, task=footprint, sample_bytes=footprint.sample_bytes, epochs=job.epochs
+    )
+    devices = _eligible(job)
+    servers = _place_servers(job, setting, devices, footprint, strategy) if strategy.needs_servers else ()
+    limits = [_largest_batch(continuum, device, footprint) for device in devices]
+    batches = _batches(job, setting, devices, servers, limits, recipe)
+    shards = _shards(job, footprint, devices, batches)
+    stores = _stores(continuum, routes, devices)
+    workers = tuple(
+        Worker(name=device, device=device, shard=shard, batch=min(batch, max(shard, 1)), store=store,
+               samples_per_s=batch / cost.step_seconds(setting, device, batch))
+        for device, shard, batch, store in zip(devices, shards, batches, stores, strict=True) if shard
+    )  # fmt: skip
+    predicted = _predict(setting, workers, servers, strategy)
+    return Plan(
+        planner=job.planner, strategy=job.strategy, parameters=dict(job.parameters), workers=workers, servers=servers,
+        epochs=job.epochs, split=job.split, alpha=job.alpha, predicted=predicted,
+        reasons=_reasons(setting, workers, servers),
+    )  # fmt: skip
+
+
+def _eligible(job: Job) -> tuple[str, ...]:
+    """Devices that may work: those named; else all that neither serve nor only store by the job's word."""
+    if job.workers:
+        return job.workers
+    stores = {store.device for store in job.continuum.stores if store.device}
+    devices = tuple(d for d in job.continuum.device_names if d not in job.servers and d not in stores)
+    if not devices:
+        raise Infeasible("no device is left to work: all of them serve or store; name some under 'workers'")
+    return devices
+
+
+def _largest_batch(continuum: Continuum, device: str, footprint: Footprint) -> int:
+    limit = continuum.device(device).largest_batch(footprint)
+    if limit < 1:
+        have = show_bytes(continuum.device(device).memory_bytes)
+        need = show_bytes(4 * footprint.vector_bytes + footprint.activation_bytes)
+        raise Infeasible(
+            f"memory of device {device!r} binds: it has {have}, and a batch of one needs {need}; leave the device "
+            "out under 'workers', or train a smaller model"
+        )
+    return limit
+
+
+def _batches(
+    job: Job, setting: Setting, devices: Sequence[str], servers: Sequence[Server], limits: Sequence[int],
+    recipe: Recipe,
+) -> list[int]:  # fmt: skip
+    batch = job.batch or recipe.batch
+    if job.planner == "fair":
+        return [min(batch, limit) for limit in limits]
+    per_sample, fixed = [], []
+    for device in devices:
+        one, two = cost.step_seconds(setting, device, 1), cost.step_seconds(setting, device, 2)
+        per_sample.append(two - one)
+        fixed.append(one - (two - one) + _exchange(setting, device, servers))
+    return equal_finish(per_sample, fixed, limits, batch * len(devices))
+
+
+def _exchange(setting: Setting, device: str, servers: Sequence[Server]) -> float:
+    """Seconds per step that a worker spends on its own way to the servers, alone on it."""
+    longest = 0.0
+    for server in servers:
+        size = 4.0 * (server.stop - server.start)
+        there = setting.routes.between(device, server.device)
+        back = setting.routes.between(server.device, device)
+        longest = max(longest, there.seconds(size) + back.seconds(size))
+    return longest
+
+
+def _shards(job: Job, footprint: Footprint, devices: Sequence[str], batches: Sequence[int]) -> list[int]:
+    weights: list[float] = [1.0] * len(devices) if job.planner == "fair" else [float(b) for b in batches]
+    return apportion(footprint.samples, weights)
+
+
+def _stores(continuum: Continuum, routes: Routes, devices: Sequence[str]) -> list[str | None]:
+    """The store each worker reads: the one whose data reaches it soonest."""
+    if not continuum.stores:
+        return [None] * len(devices)
+    return [
+        min(continuum.stores, key=lambda store: (routes.between(store.name, device).seconds(1e6), store.name)).name
+        for device in devices
+    ]
+
+
+def _place_servers(
+    job: Job, setting: Setting, devices: Sequence[str], footprint: Footprint, strategy: Any
+) -> tuple[Server, ...]:
+    """Servers go where the workers' exchange ends soonest, one per device while there are devices."""
+    candidates = job.servers or job.continuum.device_names
+    size = float(footprint.vector_bytes)
+
+    def burden(device: str) -> tuple[float, int]:
+        there = [setting.routes.between(d, device) for d in devices]
+        back = [setting.routes.between(device, d) for d in devices]
+        zeros = [0.0] * len(devices)
+        seconds = cost.last_arrival(zeros, there, size) + cost.last_arrival(zeros, back, size)
+        return seconds, job.continuum.device_names.index(device)
+
+    ranked = sorted(candidates, key=burden)
+    length = footprint.parameters + footprint.buffers
+    cuts = [round(i * length / strategy.servers) for i in range(strategy.servers + 1)]
+    return tuple(
+        Server(name=f"ps-{i + 1}", device=ranked[i % len(ranked)], start=cuts[i], stop=cuts[i + 1])
+        for i in range(strategy.servers)
+    )
+
+
+def _predict(setting: Setting, workers: tuple[Worker, ...], servers: tuple[Server, ...], strategy: Any) -> Prediction:
+    if strategy.needs_servers:
+        return cost.predict_servers(setting, workers, servers, strategy.limit)
+    return cost.predict_allreduce(setting, workers)
+
+
+def _reasons(setting: Setting, workers: Sequence[Worker], servers: Sequence[Server]) -> tuple[str, ...]:
+    times = {w.name: cost.step_seconds(setting, w.device, w.batch) for w in workers}
+    slow, quick = max(times, key=times.__getitem__), min(times, key=times.__getitem__)
+    reasons = [f"a step takes from {show_duration(times[quick])} ({quick}) to {show_duration(times[slow])} ({slow})"]
+    for server in servers:
+        rates = [setting.routes.between(worker.device, server.device).rate() for worker in workers]
+        finite = [rate for rate in rates if math.isfinite(rate)]
+        slowest = f"; the slowest worker reaches it at {show_rate(min(finite))}" if finite else ""
+        reasons.append(f"{server.name} is on {server.device}, where the exchange with all workers ends soonest{slowest}")
+    return tuple(reasons)
+
+
+# -- refusal ------------------------------------------------------------------------------------------------------
+
+
+def _refuse(job: Job, plan: Plan) -> None:
+    for check in (_check_deadline, _check_cost, _check_apps):
+        check(job, plan)
+
+
+def _check_deadline(job: Job, plan: Plan) -> None:
+    limit, time_s = job.limits.deadline_s, plan.predicted.time_s
+    if limit is not None and time_s > limit:
+        term = max(plan.predicted.terms, key=lambda term: term.seconds)
+        raise Infeasible(
+            f"the deadline binds: {show_duration(limit)} allowed, {show_duration(time_s)} predicted, most of it "
+            f"{term.name} ({show_duration(term.seconds)}: {term.formula})"
+        )
+
+
+def _check_cost(job: Job, plan: Plan) -> None:
+    limit, usd = job.limits.cost_usd, plan.predicted.cost_usd
+    if limit is not None and usd > limit:
+        raise Infeasible(f"the budget binds: {limit:.4g} USD allowed, {usd:.4g} USD predicted")
+
+
+def _check_apps(job: Job, plan: Plan) -> None:
+    for worker in plan.workers:
+        device = job.continuum.device(worker.device)
+        for app in job.continuum.apps_on(worker.device):
+            latency = cost.app_latency(device, app, training=True)
+            if latency > app.deadline_s:
+                raise Infeasible(
+                    f"app {app.name!r} on device {worker.device!r} binds: with training beside it it takes "
+                    f"{show_duration(latency)}, its deadline is {show_duration(app.deadline_s)}; leave the device "
+                    "out under 'workers'"
+                )
+
+

@@ -1,0 +1,102 @@
+"""A run's folder: its files in, its journal, its checkpoint, its result out. Files appear whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from littoral.continuum.write import continuum_document
+from littoral.job import Job, job_document
+from littoral.learning.task import Task
+from littoral.planning.plan import Plan
+from littoral.supervisor import CONSECUTIVE
+
+_PACKAGES = ("littoral", "torch", "numpy", "scikit-learn", "msgspec")
+
+
+class RunFolder:
+    """Where everything about one run is kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.journal = folder / "journal.jsonl"
+        self._checkpoint = folder / "checkpoint.safetensors"
+
+    def begin(self, job: Job, plan: Plan) -> None:
+        """Write what is needed to repeat the run."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self.folder / "continuum.yaml", _yaml(continuum_document(job.continuum)))
+        write_whole(self.folder / "job.yaml", _yaml(job_document(job)))
+        write_whole(self.folder / "plan.json", json.dumps(msgspec.to_builtins(plan), indent=2) + "\n")
+        write_whole(self.folder / "versions.json", json.dumps(versions(), indent=2) + "\n")
+
+    def finish(self, result: Mapping[str, Any]) -> None:
+        """Write what came out."""
+        write_whole(self.folder / "result.json", json.dumps(result, indent=2) + "\n")
+
+    # -- checkpoints --------------------------------------------------------------------------------------------
+
+    def save(self, tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
+        """Replace the checkpoint."""
+        from littoral.learning.checkpoint import save_checkpoint
+
+        save_checkpoint(self._checkpoint, tensors, metadata)
+
+    def load(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The last checkpoint, if there is one."""
+        from littoral.learning.checkpoint import load_checkpoint
+
+        if not self._checkpoint.exists():
+            return None
+        checkpoint = load_checkpoint(self._checkpoint)
+        return checkpoint.tensors, checkpoint.metadata
+
+    # -- the yardstick ------------------------------------------------------------------------------------------
+
+    def reference(self, job: Job, task: Task, seed: int) -> int | None:
+        """Samples that one device alone needs to the target; measured once per task, target and seed."""
+        from littoral.learning.reference import samples_to_target
+
+        if job.accuracy is None:
+            return None
+        cache = self.folder.parent / "reference.json"
+        key = json.dumps([job.task, job.task_options, job.accuracy, seed, job.evaluate_every], sort_keys=True)
+        known: dict[str, int | None] = json.loads(cache.read_text()) if cache.exists() else {}
+        if key not in known:
+            known[key] = samples_to_target(
+                task, job.accuracy, seed, evaluate_every=job.evaluate_every, epochs=2 * job.epochs,
+                consecutive=CONSECUTIVE,
+            )  # fmt: skip
+            cache.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(cache, json.dumps(known, indent=2) + "\n")
+        return known[key]
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that a crash leaves the old one or the new one."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    draft.write_text(text, encoding="utf-8")
+    os.replace(draft, path)
+
+
+def versions() -> dict[str, str]:
+    """What a reader needs to repeat a run."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _yaml(document: Mapping[str, Any]) -> str:
+    return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, width=110)

@@ -1,0 +1,194 @@
+"""Parameter servers: workers push gradients and pull parameters; one rule says who must wait.
+
+A worker may start iteration c only while c - (slowest worker's clock) <= bound. Bound 0 is BSP, infinity is the
+asynchronous server, anything between is SSP (Ho et al. 2013). What was pushed becomes one optimiser step, weighted
+by samples, just before the next parameters are handed out: with bound 0 that is the mean over all workers (exactly
+all-reduce's step), without a bound it is one step per push.
+
+Backup workers (Chen et al. 2016, ``bsp`` only): a step closes when all but ``backups`` workers have pushed for it;
+later gradients are dropped and their samples leased again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from littoral.errors import InputError
+from littoral.learning.leases import Lease
+from littoral.planning.plan import Plan, Server
+from littoral.strategies.clocks import Clocks
+from littoral.strategies.strategy import Source, check_choice, check_whole
+from littoral.worlds.node import Joined, Left, Message, Node, Received
+
+MODES = ("bsp", "ssp", "asp")
+
+
+class Pull(Message, frozen=True):
+    """I am new here: send me the parameters when I may start."""
+
+
+class Push(Message, frozen=True):
+    """My gradient, computed on parameters of ``version``; answer with the next ones when I may go on."""
+
+    version: int
+    samples: int
+    lease: Lease
+    vector: Any
+
+
+class Finish(Message, frozen=True):
+    """I have no work left; do not wait for me."""
+
+
+class Parameters(Message, frozen=True):
+    """The server's part of the vector, after ``version`` updates."""
+
+    version: int
+    vector: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterServer:
+    """``servers`` nodes each keep a slice of the vector; ``mode`` and ``bound`` say how far workers may drift."""
+
+    name: ClassVar[str] = "parameter_server"
+    needs_servers: ClassVar[bool] = True
+    replicated: ClassVar[bool] = False
+
+    mode: str = "asp"
+    bound: int = 3  # staleness bound of ssp, in iterations
+    backups: int = 0
+    servers: int = 1
+    damping: str = "none"  # step length against staleness tau: none, inverse (1/tau) or sqrt (1/sqrt(1+tau))
+
+    def __post_init__(self) -> None:
+        check_choice("mode", self.mode, MODES)
+        check_choice("damping", self.damping, ("none", "inverse", "sqrt"))
+        check_whole("bound", self.bound)
+        check_whole("backups", self.backups)
+        check_whole("servers", self.servers, least=1)
+        if self.backups and self.mode != "bsp":
+            raise InputError("backups need mode bsp", remedy="set 'mode: bsp', or 'backups: 0'")
+        if self.backups and self.servers > 1:
+            raise InputError("backups need a single server: several could drop different halves of a gradient",
+                             remedy="set 'servers: 1', or 'backups: 0'")  # fmt: skip
+
+    @property
+    def limit(self) -> float:
+        """How many iterations a worker may be ahead of the slowest."""
+        return {"bsp": 0, "ssp": self.bound, "asp": math.inf}[self.mode]
+
+    def damp(self, staleness: int) -> float:
+        """The factor on a step whose gradient is ``staleness`` versions old."""
+        if self.damping == "inverse":
+            return 1.0 / max(1, staleness)
+        return 1.0 / math.sqrt(1 + staleness) if self.damping == "sqrt" else 1.0
+
+    async def worker(self, node: Node) -> None:
+        servers = node.plan.servers
+        for server in servers:
+            await node.send(server.name, Pull())
+        while True:
+            versions = [await self._fetch(node, server) for server in servers]
+            gradient = await node.compute()
+            if gradient.lease is None:
+                break
+            for server, version in zip(servers, versions, strict=True):
+                part = gradient.vector[server.start : server.stop]
+                await node.send(server.name, Push(version, gradient.samples, gradient.lease, part))
+        for server in servers:
+            await node.send(server.name, Finish())
+
+    async def _fetch(self, node: Node, server: Server) -> int:
+        parameters = (await node.receive(Parameters, sender=server.name)).message
+        node.model.load(parameters.vector, server.start)
+        version: int = parameters.version
+        return version
+
+    async def server(self, node: Node) -> None:
+        desk = Desk(self, node)
+        while True:
+            await desk.take(await node.receive(Pull, Push, Finish, Left, Joined))
+
+    def sources(self, plan: Plan, members: tuple[str, ...], length: int) -> list[Source]:
+        return [Source(node=s.name, start=s.start, stop=s.stop) for s in plan.servers]
+
+
+class Desk:
+    """One server's book-keeping: who is at which clock, who waits, what is not yet applied."""
+
+    def __init__(self, strategy: ParameterServer, node: Node) -> None:
+        self.strategy, self.node = strategy, node
+        self.version = 0
+        self.clocks = Clocks(node.members, strategy.limit)
+        self.waiting: dict[str, None] = {}  # in order of arrival
+        self.pending: dict[str, Push] = {}
+
+    async def take(self, received: Received) -> None:
+        """Book one message, then hand out parameters to everyone who may go on."""
+        sender, slowest = received.sender, self.clocks.slowest
+        match received.message:
+            case Push() as push:
+                await self._book(sender, push)
+            case Pull():
+                self.clocks.admit(sender)
+                self.waiting[sender] = None
+            case Finish():
+                self._forget(sender)
+            case Left(node=gone):
+                self._forget(gone)
+                self.pending.pop(gone, None)
+            case Joined(node=new):
+                self.clocks.admit(new)
+        everyone = self.clocks.slowest != slowest or sender not in self.waiting or self.strategy.backups > 0
+        await self._serve(list(self.waiting) if everyone else [sender])
+
+    async def _book(self, sender: str, push: Push) -> None:
+        self.waiting[sender] = None
+        if sender not in self.clocks:  # declared lost, yet alive: it starts again like a new one
+            self.clocks.admit(sender)
+        elif self.strategy.backups and push.version != self.version:
+            await self.node.release([push.lease])  # its step is closed: the gradient never counts
+        else:
+            self.pending[sender] = push
+            self.clocks.advance(sender)
+
+    def _forget(self, worker: str) -> None:
+        self.clocks.remove(worker)
+        self.waiting.pop(worker, None)
+
+    async def _serve(self, candidates: list[str]) -> None:
+        ready, closing = self._ready_with_backups() if self.strategy.backups else self._ready(candidates)
+        if closing and self.pending:
+            await self._apply()
+        if not ready:
+            return
+        snapshot = self.node.model.snapshot()
+        for worker in ready:
+            del self.waiting[worker]
+            await self.node.send(worker, Parameters(self.version, snapshot))
+
+    def _ready(self, candidates: list[str]) -> tuple[list[str], bool]:
+        ready = [worker for worker in candidates if self.clocks.may_start(worker)]
+        return ready, bool(ready)
+
+    def _ready_with_backups(self) -> tuple[list[str], bool]:
+        """A step closes when all but ``backups`` have pushed for it; until then only latecomers are served."""
+        if self.pending and len(self.pending) >= len(self.clocks) - self.strategy.backups:
+            return list(self.waiting), True
+        return [worker for worker in self.waiting if worker not in self.pending], False
+
+    async def _apply(self) -> None:
+        pushes = [self.pending[worker] for worker in sorted(self.pending)]
+        self.pending.clear()
+        accepted = await self.node.commit([push.lease for push in pushes])
+        pushes = [push for push, valid in zip(pushes, accepted, strict=True) if valid]
+        if not pushes:
+            return
+        samples = sum(push.samples for push in pushes)
+        damp = sum(p.samples * self.strategy.damp(self.version - p.version) for p in pushes) / samples
+        mean = self.node.model.mean([(push.vector, push.samples) for push in pushes])
+        await self.node.update(mean, samples * damp)
+        self.version += 1

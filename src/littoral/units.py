@@ -1,0 +1,145 @@
+"""Quantities with units: "20 Mbit/s", "40 ms", "4 GiB", "0.09 USD/GB" -> SI floats, and back.
+
+The only place that converts. Inside Littoral everything is seconds, bytes, bytes per second, USD, USD per
+second and USD per byte; a number without its unit is refused wherever a unit is possible.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from littoral.errors import InputError
+
+_NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*\Z", re.ASCII)
+
+_DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+
+SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+BYTES = {f"{p}B": f for p, f in (_DECIMAL | _BINARY).items()}
+_BITS = {f"{p}bit": f / 8 for p, f in (_DECIMAL | _BINARY).items()}
+BYTES_PER_S = {f"{u}/s": f for u, f in (_BITS | BYTES).items()} | {
+    f"{p}bps": f / 8 for p, f in _DECIMAL.items() if p
+}
+USD_PER_S = {"USD/s": 1.0, "USD/min": 1 / 60, "USD/h": 1 / 3600}
+USD_PER_BYTE = {f"USD/{u}": 1 / f for u, f in BYTES.items()}
+USD = {"USD": 1.0}
+FLOPS = {f"{p}FLOP/s": f for p, f in _DECIMAL.items()}
+SAMPLES_PER_S = {"samples/s": 1.0}
+FRACTION = {"%": 0.01, "": 1.0}
+
+_KINDS: dict[str, tuple[dict[str, float], str]] = {
+    "duration": (SECONDS, "'40 ms'"),
+    "size": (BYTES, "'4 GiB'"),
+    "rate": (BYTES_PER_S, "'20 Mbit/s'"),
+    "price per time": (USD_PER_S, "'0.526 USD/h'"),
+    "price per byte": (USD_PER_BYTE, "'0.09 USD/GB'"),
+    "money": (USD, "'2 USD'"),
+    "speed": (FLOPS, "'472 GFLOP/s'"),
+    "sample rate": (SAMPLES_PER_S, "'500 samples/s'"),
+    "fraction": (FRACTION, "'0.3' or '30 %'"),
+}
+
+
+def parse(value: object, kind: str) -> float:
+    """A quantity of ``kind`` in SI units.
+
+    >>> parse("20 Mbit/s", "rate")
+    2500000.0
+    """
+    units, example = _KINDS[kind]
+    remedy = f"write a {kind} with its unit, such as {example}"
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InputError(f"{value!r} is not a {kind}", remedy=remedy)
+    match = _NUMBER.match(str(value))
+    if match is None:
+        raise InputError(f"{value!r} is not a {kind}", remedy=remedy)
+    number, unit = float(match[1].replace("_", "")), match[2]
+    if unit not in units:
+        if unit == "" and number == 0.0:
+            return 0.0
+        raise InputError(_unit_complaint(value, unit, kind, units), remedy=remedy)
+    result = number * units[unit]
+    if not math.isfinite(result):
+        raise InputError(f"{value!r} is not finite", remedy=remedy)
+    return result
+
+
+def _unit_complaint(value: object, unit: str, kind: str, units: dict[str, float]) -> str:
+    if unit == "":
+        return f"{value!r} has no unit"
+    close = [known for known in units if known.lower() == unit.lower()]
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    return f"{unit!r} is not a unit of {kind}{hint}"
+
+
+def duration(value: object) -> float:
+    """Seconds. >>> duration("40 ms") == 0.04 -> True"""
+    return parse(value, "duration")
+
+
+def size(value: object) -> float:
+    """Bytes."""
+    return parse(value, "size")
+
+
+def rate(value: object) -> float:
+    """Bytes per second."""
+    return parse(value, "rate")
+
+
+def price_per_time(value: object) -> float:
+    """USD per second."""
+    return parse(value, "price per time")
+
+
+def price_per_byte(value: object) -> float:
+    """USD per byte."""
+    return parse(value, "price per byte")
+
+
+def money(value: object) -> float:
+    """USD."""
+    return parse(value, "money")
+
+
+def speed(value: object) -> float:
+    """Floating-point operations per second."""
+    return parse(value, "speed")
+
+
+def sample_rate(value: object) -> float:
+    """Training samples per second."""
+    return parse(value, "sample rate")
+
+
+def fraction(value: object) -> float:
+    """A share between 0 and 1; '30 %' and 0.3 are the same."""
+    result = parse(value, "fraction")
+    if not 0.0 <= result <= 1.0:
+        raise InputError(f"{value!r} is not between 0 and 1", remedy="write a share such as 0.3 or '30 %'")
+    return result
+
+
+def _scaled(value: float, steps: list[tuple[float, str]]) -> str:
+    for factor, unit in steps:
+        if abs(value) >= factor:
+            return f"{value / factor:.3g} {unit}"
+    factor, unit = steps[-1]
+    return f"{value / factor:.3g} {unit}"
+
+
+def show_duration(seconds: float) -> str:
+    """For people: '1.89 s', '40 ms', '2.5 h'."""
+    return _scaled(seconds, [(86400, "d"), (3600, "h"), (60, "min"), (1, "s"), (1e-3, "ms"), (1e-6, "us")])
+
+
+def show_bytes(count: float) -> str:
+    """For people: '4.2 MB'."""
+    return _scaled(count, [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")])
+
+
+def show_rate(bytes_per_s: float) -> str:
+    """For people, in bits as networks are sold: '20 Mbit/s'."""
+    return _scaled(bytes_per_s * 8, [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1, "bit/s")])

@@ -1,0 +1,80 @@
+"""Background apps in virtual time: released every period, slowed by training as they slow it, late or in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from littoral.continuum.app import App
+from littoral.events import AppChecked, DeadlineMissed
+from littoral.worlds.simulated.kernel import sleep
+
+if TYPE_CHECKING:
+    from littoral.worlds.simulated.machine import Machine
+    from littoral.worlds.simulated.session import Session
+
+
+@dataclass
+class _Record:
+    app: App
+    device: str
+    checked: int = 0
+    violated: int = 0
+    total_s: float = 0.0
+    worst_s: float = 0.0
+    busy: bool = False
+
+
+class AppRunner:
+    """Runs every app of the continuum on every device it is on."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        continuum = session.job.continuum
+        self._records = [_Record(app, device) for app in continuum.apps for device in app.on]
+
+    def start(self) -> None:
+        """Release the first periods, spread a little so that devices do not tick together."""
+        for record in self._records:
+            offset = self._session.random(f"app/{record.app.name}/{record.device}").random()
+            self._session.kernel.spawn(self._periods(record, offset * record.app.period_s))
+
+    async def _periods(self, record: _Record, offset: float) -> None:
+        kernel, app = self._session.kernel, record.app
+        machine = self._session.machines[record.device]
+        first, number = kernel.now + offset, 0
+        while True:
+            await sleep(max(0.0, first + number * app.period_s - kernel.now))
+            number += 1
+            if record.busy:  # the frame before is still being worked on: this one is dropped
+                self._book(record, None)
+            else:
+                record.busy = True
+                kernel.spawn(self._one(record, machine))
+
+    async def _one(self, record: _Record, machine: Machine) -> None:
+        start = self._session.kernel.now
+        await machine.work(record.app.work_s, record.app.demand)
+        record.busy = False
+        self._book(record, self._session.kernel.now - start)
+
+    def _book(self, record: _Record, latency: float | None) -> None:
+        record.checked += 1
+        if latency is not None:
+            record.total_s += latency
+            record.worst_s = max(record.worst_s, latency)
+        if latency is None or latency > record.app.deadline_s * (1 + 1e-9):
+            record.violated += 1
+            now = self._session.kernel.now
+            self._session.emit(DeadlineMissed(now, record.app.name, record.device, latency))
+
+    def finish(self) -> None:
+        """Report how each app did."""
+        for record in self._records:
+            done = max(1, record.checked)
+            self._session.emit(
+                AppChecked(
+                    self._session.kernel.now, record.app.name, record.device, record.checked, record.violated,
+                    record.total_s / done, record.worst_s,
+                )
+            )  # fmt: skip

@@ -1,0 +1,139 @@
+"""Faults in virtual time: what the job file says shall go wrong, goes wrong, and is noticed as in real life."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from littoral.events import FaultInjected, NodeLost, NodeReturned
+from littoral.job import Fault
+
+if TYPE_CHECKING:
+    from littoral.worlds.simulated.session import Session
+
+DETECTION_S = 1.5  # three heartbeats of half a second
+RESTART_S = 2.0  # a new process imports its libraries
+
+
+class Faults:
+    """Injects the faults of a job."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lost: set[str] = set()
+
+    def start(self) -> None:
+        """Put every fault that is still to come on the clock."""
+        for fault in self._session.job.faults:
+            if fault.at_s >= self._session.kernel.now and self._applies(fault):
+                self._session.kernel.call_at(fault.at_s, self._inject, fault)
+
+    def _applies(self, fault: Fault) -> bool:
+        return not fault.node or fault.node in self._session.nodes or fault.node in self._session.machines
+
+    def _inject(self, fault: Fault) -> None:
+        session = self._session
+        session.emit(FaultInjected(session.kernel.now, fault.kind, fault.target, fault.seconds, fault.factor))
+        match fault.kind:
+            case "crash":
+                for name in self._nodes_of(fault.node):
+                    self._crash(name, fault.seconds)
+            case "pause":
+                self._slow_device(fault.node, 0.0, fault.seconds)
+                self._slow_ports(fault.node, 0.0, fault.seconds)
+                self._unreachable(self._nodes_of(fault.node), fault.seconds, "does not answer")
+            case "slow-device":
+                self._slow_device(fault.node, fault.factor, fault.seconds)
+            case "slow-link":
+                self._slow_link(fault, fault.factor)
+            case "partition":
+                self._slow_link(fault, 0.0)
+                self._unreachable(self._cut_off(fault), fault.seconds, "is cut off")
+
+    def _nodes_of(self, name: str) -> list[str]:
+        """A node of that name, or all nodes on the device of that name."""
+        nodes, device_of = self._session.nodes, self._session.plan.device_of
+        return [name] if name in nodes else [node for node, device in device_of.items() if device == name]
+
+    def _later(self, seconds: float, act: object) -> None:
+        if math.isfinite(seconds) and callable(act):
+            self._session.kernel.call_at(self._session.kernel.now + seconds, lambda _: act())
+
+    # -- nodes --------------------------------------------------------------------------------------------------
+
+    def _crash(self, name: str, seconds: float) -> None:
+        """The process dies now; the others learn of it later; it may come back."""
+        session, node = self._session, self._session.nodes[name]
+        if not node.alive:
+            return
+        node.alive = False
+        node.kill()
+        session.post.drop(name)
+        self._later(min(DETECTION_S, seconds), lambda: self._notice(name, "crashed"))
+        self._later(seconds + RESTART_S, lambda: self._return(name))
+
+    def _notice(self, name: str, reason: str) -> None:
+        if name not in self._lost:
+            self._lost.add(name)
+            self._session.emit(NodeLost(self._session.kernel.now, name, reason))
+
+    def _return(self, name: str) -> None:
+        if name in self._lost:
+            self._lost.discard(name)
+            self._session.emit(NodeReturned(self._session.kernel.now, name))
+
+    def _unreachable(self, names: list[str], seconds: float, reason: str) -> None:
+        """Shorter than the detector's patience nobody notices; longer, the node is taken for dead and fenced."""
+        if seconds <= DETECTION_S:
+            return
+
+        def fence() -> None:
+            for name in names:
+                node = self._session.nodes[name]
+                if node.alive:
+                    node.alive = False
+                    node.kill()
+                    self._session.post.drop(name)
+                    self._notice(name, reason)
+
+        self._later(DETECTION_S, fence)
+        for name in names:
+            self._later(seconds, lambda name=name: self._return(name))
+
+    def _slow_device(self, name: str, factor: float, seconds: float) -> None:
+        device = self._session.plan.device_of.get(name, name)
+        machine = self._session.machines[device]
+        machine.set_speed(factor)
+        self._later(seconds, lambda: machine.set_speed(1.0))
+
+    # -- links --------------------------------------------------------------------------------------------------
+
+    def _slow_ports(self, name: str, factor: float, seconds: float) -> None:
+        device = self._session.plan.device_of.get(name, name)
+        self._scale([f"{device}.up", f"{device}.down"], factor, seconds)
+
+    def _slow_link(self, fault: Fault, factor: float) -> None:
+        self._scale(self._pipes(fault), factor, fault.seconds)
+
+    def _pipes(self, fault: Fault) -> list[str]:
+        """The pipes that belong to the link a fault names."""
+        a, b = fault.link or ("", "")
+        if a == b:
+            return [f"{a}~", *(f"{d.name}.{way}" for d in self._session.job.continuum.devices if d.site == a
+                               for way in ("up", "down"))]  # fmt: skip
+        return [f"{a}->{b}", f"{b}->{a}", f"{a}--{b}", f"{b}--{a}"]
+
+    def _scale(self, names: list[str], factor: float, seconds: float) -> None:
+        network = self._session.post.network
+        network.scale(names, factor)
+        self._later(seconds, lambda: network.scale(names, 1.0))
+
+    def _cut_off(self, fault: Fault) -> list[str]:
+        """The nodes that cannot be reached from where the coordinator is (the first server, or first worker)."""
+        plan, routes = self._session.plan, self._session.routes
+        home = (plan.servers or plan.workers)[0].device
+        cut = set(self._pipes(fault))
+        return [
+            name for name, device in plan.device_of.items()
+            if any(pipe.name in cut for pipe in routes.between(home, device).pipes)
+        ]  # fmt: skip
