@@ -90,9 +90,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args().repeats
-    print(f"kernel against SimPy {simpy.__version__}; thousand per second, median of {repeats} interleaved runs")
+    print(
+        f"kernel against SimPy {simpy.__version__}; thousand per second, median of {repeats} interleaved runs"
+    )
     print(f"{'what':10}{'processes':>10}{'ours':>9}{'SimPy':>9}{'ratio':>8}  spread of the ratio    goal")
-    cases = [("sleeps", ours_sleeps, simpy_sleeps, 1.2, 1.2), ("messages", ours_messages, simpy_messages, 4, 6)]
+    cases = [
+        ("sleeps", ours_sleeps, simpy_sleeps, 1.2, 1.2),
+        ("messages", ours_messages, simpy_messages, 4, 6),
+    ]
     for name, ours, theirs, *goals in cases:
         for (processes, each), goal in zip([(100, 2000), (10_000, 20)], goals, strict=True):
             pairs = [(rate(ours, processes, each), rate(theirs, processes, each)) for _ in range(repeats)]

@@ -17,6 +17,7 @@ from littoral.errors import InputError, LittoralError
 
 if TYPE_CHECKING:
     from littoral.job import Job
+    from littoral.learning.task import Task
     from littoral.planning.plan import Plan
 
 app = typer.Typer(
@@ -29,7 +30,9 @@ app = typer.Typer(
 
 JobFile = Annotated[Path, typer.Argument(help="A job's YAML file.", show_default=False)]
 Seed = Annotated[int | None, typer.Option(help="Seed of everything random (default: the job's, 0).")]
-StrategyName = Annotated[str | None, typer.Option(help="Instead of the job's: name or name:key=value:key=value.")]
+StrategyName = Annotated[
+    str | None, typer.Option(help="Instead of the job's: name or name:key=value:key=value.")
+]
 PlannerName = Annotated[str | None, typer.Option(help="Instead of the job's: fair, proportional or auto.")]
 TimingOnly = Annotated[bool, typer.Option("--timing-only", help="No mathematics: times and bytes only.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout.")]
@@ -54,25 +57,28 @@ def check(
     kinds: Annotated[bool, typer.Option("--kinds", help="List the built-in device kinds.")] = False,
 ) -> None:
     """Read a file and say what it describes, or what is wrong with it."""
-    from littoral.reports import text
+    from littoral import terminal
 
     if kinds:
-        print(text.kinds())
+        print(terminal.kinds())
         return
     if file is None:
         raise InputError("no file is given", remedy="name a job's or a continuum's YAML file, or use --kinds")
     from littoral.continuum.load import load_continuum
     from littoral.document import read_document
+    from littoral.job import blame
+    from littoral.strategies.strategy import make_strategy
 
     if "sites" in read_document(file):
-        print(text.continuum(load_continuum(file)))
+        print(terminal.continuum(load_continuum(file)))
         return
     job = _load(file)
-    from littoral.learning.task import load_task
-
-    footprint = load_task(job.task, job.task_options).footprint()
-    _check_routes(job)
-    print(text.job(job, footprint))
+    task = _task(job)
+    with blame(job, "strategy"):
+        _check_routes(job)
+        if job.strategy != "auto":
+            make_strategy(job.strategy, job.parameters)
+    print(terminal.job(job, task.footprint()))
 
 
 @app.command()
@@ -87,7 +93,7 @@ def plan(
     """Decide who works on how much with which batch, and predict time, bytes and cost."""
     import msgspec
 
-    from littoral.reports import text
+    from littoral import terminal
     from littoral.rundir import write_whole
 
     job = _load(file, strategy, planner)
@@ -95,7 +101,7 @@ def plan(
     document = json.dumps(msgspec.to_builtins(decided), indent=2)
     if save is not None:
         write_whole(save, document + "\n")
-    print(document if as_json else text.plan(decided, explain=explain))
+    print(document if as_json else terminal.plan(decided, explain=explain))
 
 
 @app.command()
@@ -104,7 +110,9 @@ def run(
     seed: Seed = None,
     strategy: StrategyName = None,
     planner: PlannerName = None,
-    plan_file: Annotated[Path | None, typer.Option("--plan", help="Run a plan saved by 'littoral plan'.")] = None,
+    plan_file: Annotated[
+        Path | None, typer.Option("--plan", help="Run a plan saved by 'littoral plan'.")
+    ] = None,
     timing_only: TimingOnly = False,
     trace: Annotated[bool, typer.Option(help="Journal every step and message.")] = True,
     resume: Annotated[Path | None, typer.Option(help="Go on with an interrupted run: its folder.")] = None,
@@ -112,14 +120,12 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Train: in the simulated world, with real gradients in virtual time."""
-    from littoral.learning.task import load_task
-    from littoral.reports import text
-    from littoral.reports.progress import Progress
-    from littoral.run import Options, free_folder, run_plan
-    from littoral.rundir import RunFolder
+    from littoral import terminal
+    from littoral.terminal import Progress
+    from littoral.run import Options, free_folder, resumable, run_plan
 
     if resume is not None:
-        job, decided, options = RunFolder(resume).resumable()
+        job, decided, options = resumable(resume)
         folder = resume
     elif file is None:
         raise InputError("no job is given", remedy="name a job's YAML file, or use --resume RUN")
@@ -129,9 +135,8 @@ def run(
         options = Options(seed=job.seed if seed is None else seed, timing_only=timing_only, detail=trace)
         folder = free_folder(out, job, decided, options.seed)
     with Progress(job, decided) as progress:
-        task = load_task(job.task, job.task_options)
-        result = run_plan(job, task, decided, folder, options, watch=progress)
-    print(json.dumps(result) if as_json else text.result(result, folder))
+        result = run_plan(job, _task(job), decided, folder, options, watch=progress)
+    print(json.dumps(result) if as_json else terminal.result(result, folder))
     if result["reason"] not in ("target", "epochs"):
         print(f"littoral: the run failed: {result['reason']}", file=sys.stderr)
         sys.exit(4)
@@ -140,18 +145,22 @@ def run(
 @app.command()
 def compare(
     file: JobFile,
-    strategies: Annotated[str, typer.Option(help="Names, separated by commas; name:key=value for parameters.")] = "",
+    strategies: Annotated[
+        str, typer.Option(help="Names, separated by commas; name:key=value for parameters.")
+    ] = "",
     planners: Annotated[str, typer.Option(help="Names, separated by commas.")] = "",
     seeds: Annotated[int, typer.Option(help="How many seeds.", min=1)] = 3,
     timing_only: TimingOnly = False,
     out: Out = Path("runs"),
-    report_file: Annotated[Path | None, typer.Option("--report", help="Also write a report of all runs.")] = None,
+    report_file: Annotated[
+        Path | None, typer.Option("--report", help="Also write a report of all runs.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the grid of strategies, planners and seeds, and print a table with the spread."""
     from littoral.compare import compare as run_grid
     from littoral.compare import summary
-    from littoral.reports import text
+    from littoral import terminal
 
     job = _load(file)
     names = [part for part in strategies.split(",") if part] or [job.strategy]
@@ -162,7 +171,11 @@ def compare(
     ]
     runs = run_grid(jobs, seeds=range(job.seed, job.seed + seeds), out=out, timing_only=timing_only)
     rows = summary(runs)
-    print(json.dumps({"rows": rows, "runs": [run.result for run in runs]}) if as_json else text.comparison(rows))
+    print(
+        json.dumps({"rows": rows, "runs": [run.result for run in runs]})
+        if as_json
+        else terminal.comparison(rows)
+    )
     if report_file is not None:
         _write_report([run.folder for run in runs], report_file, png=False)
 
@@ -205,11 +218,23 @@ def _pair(text: str) -> tuple[str, Any]:
 
 
 def _plan(job: Job) -> Plan:
-    from littoral.learning.task import load_task
+    from littoral.job import blame
     from littoral.planning.planner import make_plan
 
-    task = load_task(job.task, job.task_options)
-    return make_plan(job, task.footprint(), task.recipe)
+    task = _task(job)
+    with blame(job, "strategy"):
+        return make_plan(job, task.footprint(), task.recipe)
+
+
+def _task(job: Job) -> Task:
+    """The job's task; modules beside where littoral was started can be named."""
+    from littoral.job import blame
+    from littoral.learning.task import load_task
+
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    with blame(job, "task"):
+        return load_task(job.task, job.task_options)
 
 
 def _saved_plan(path: Path) -> Plan:
@@ -240,5 +265,3 @@ def _write_report(folders: list[Path], out: Path, png: bool) -> None:
 
     for path in write_report(folders, out, png):
         print(f"report: {path}", file=sys.stderr)
-
-

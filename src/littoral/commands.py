@@ -24,9 +24,10 @@ class Admit(Command, frozen=True, tag=True):
 
 
 class Relaunch(Command, frozen=True, tag=True):
-    """Start a node again from the last checkpoint."""
+    """Start a server again: everybody goes back to the last checkpoint, whose open samples are shared by weight."""
 
     node: str
+    weights: dict[str, float]
 
 
 class Rebatch(Command, frozen=True, tag=True):

@@ -11,7 +11,23 @@ A lost node, a late transfer or a full mailbox is an *event*, not an exception: 
 
 from __future__ import annotations
 
+import reprlib
 from pathlib import Path
+
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 60
+
+
+def brief(value: object) -> str:
+    """A value as messages show it: never long, however large the value.
+
+    >>> brief("20 Mbit/s")
+    "'20 Mbit/s'"
+    """
+    try:
+        return _REPR.repr(value)
+    except ValueError:  # Python refuses to write whole numbers of thousands of digits
+        return "a huge number"
 
 
 class LittoralError(Exception):
@@ -30,11 +46,18 @@ class InputError(LittoralError):
     exit_code = 2
 
     def __init__(
-        self, found: str, *, file: str | Path | None = None, line: int | None = None, remedy: str = ""
+        self,
+        found: str,
+        *,
+        file: str | Path | None = None,
+        line: int | None = None,
+        remedy: str = "",
+        key: str | None = None,  # the key of the job file to blame, where the place is not known yet
     ) -> None:
-        self.found, self.file, self.line, self.remedy = found, file, line, remedy
+        self.found, self.file, self.line, self.remedy, self.key = found, file, line, remedy, key
         place = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
-        super().__init__(f"{place}{found}" + (f"; {remedy}" if remedy else ""))
+        text = f"{place}{found}" + (f"; {remedy}" if remedy else "")
+        super().__init__(" ".join(text.splitlines()))
 
     def at(self, file: str | Path, line: int | None = None) -> InputError:
         """The same complaint, placed in a file (what already has a place keeps it)."""

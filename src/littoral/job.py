@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,7 +73,17 @@ class Job:
     on_failure: str = "continue"  # or "stop"
     faults: tuple[Fault, ...] = ()
     seed: int = 0
-    folder: Path = Path()
+    places: Mapping[str, tuple[Path, int]] = field(default_factory=dict, compare=False)  # where keys were read
+
+
+@contextmanager
+def blame(job: Job, key: str) -> Iterator[None]:
+    """Complaints from inside that have no place yet are placed at a key of the job's files."""
+    try:
+        yield
+    except InputError as error:
+        file, line = job.places.get(error.key or key, (None, None))
+        raise (error if file is None else error.at(file, line)) from error
 
 
 def load_job(path: Path) -> Job:
@@ -104,7 +116,7 @@ def load_job(path: Path) -> Job:
         on_failure=top.choice("on_failure", ["continue", "stop"], "continue"),
         faults=tuple(_fault(section, continuum) for section in top.sections("faults")),
         seed=top.integer("seed", 0),
-        folder=path.parent,
+        places=_places(top, path.parent / top.text("continuum")),
     )
     for section in (target, limits, data):
         if section:
@@ -161,10 +173,15 @@ def _named(top: Section, key: str, default: str | None = None) -> tuple[str, dic
     return name, {k: section.value(k) for k in section.keys() if k != "name"}  # noqa: SIM118 (not a dict)
 
 
+def _places(top: Section, continuum: Path) -> dict[str, tuple[Path, int]]:
+    keys = {key: (top.file, top.line_of(key)) for key in ("task", "strategy", "planner", "workers", "servers")}
+    return keys | {"links": (continuum, read_document(continuum).line_of("links"))}
+
+
 def _resolved(options: dict[str, Any], folder: Path) -> dict[str, Any]:
     """A task's ``folder`` is relative to the job file."""
     if isinstance(options.get("folder"), str):
-        return {**options, "folder": str(folder / options["folder"])}
+        return {**options, "folder": str((folder / options["folder"]).resolve())}
     return options
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from littoral.continuum.write import continuum_document
-from littoral.errors import RunFailed
+from littoral.errors import InputError, RunFailed
 from littoral.events import Event, RunStarted
-from littoral.job import Job, job_document
-from littoral.journal import Journal
+from littoral.job import Job, job_document, load_job
+from littoral.journal import Journal, read_journal
 from littoral.learning.mathematics import RealMathematics, TimingOnly
 from littoral.learning.task import Task, load_task
 from littoral.planning.plan import Plan
@@ -38,7 +38,9 @@ class Options:
     reference: bool = True  # measure what one device alone needs, for goodput_efficiency
 
 
-def run(job: Job, folder: Path, options: Options = Options(), *, watch: Watcher | None = None) -> dict[str, Any]:
+def run(
+    job: Job, folder: Path, options: Options = Options(), *, watch: Watcher | None = None
+) -> dict[str, Any]:
     """Plan a job and run it in the simulated world; the result, which ``folder`` keeps too."""
     task = load_task(job.task, job.task_options)
     plan = make_plan(job, task.footprint(), task.recipe)
@@ -46,7 +48,13 @@ def run(job: Job, folder: Path, options: Options = Options(), *, watch: Watcher 
 
 
 def run_plan(
-    job: Job, task: Task, plan: Plan, folder: Path, options: Options = Options(), *, watch: Watcher | None = None
+    job: Job,
+    task: Task,
+    plan: Plan,
+    folder: Path,
+    options: Options = Options(),
+    *,
+    watch: Watcher | None = None,
 ) -> dict[str, Any]:
     """Run a plan that was already made."""
     keep = RunFolder(folder)
@@ -64,10 +72,12 @@ def run_plan(
     supervisor = Supervisor(plan, target=job.accuracy, on_failure=job.on_failure)
     reference = keep.reference(job, task, options.seed) if real and options.reference else None
     tally = Tally(job, plan, footprint, options.seed, reference)
-    keep.begin(job, plan)
-    session.emit(_started(job, plan, options))
     if options.resume:
         session.resume()
+        tally.update(_started(job, plan, options))
+    else:
+        keep.begin(job, plan)
+        session.emit(_started(job, plan, options))
     with Journal(keep.journal, append=options.resume, detail=options.detail) as journal:
         try:
             for event in session.events():
@@ -85,10 +95,40 @@ def run_plan(
     return result
 
 
+def resumable(folder: Path) -> tuple[Job, Plan, Options]:
+    """What an interrupted run was doing, from its folder."""
+    first = next(read_journal(folder / "journal.jsonl"), None)
+    if not isinstance(first, RunStarted):
+        raise InputError("the run never started", file=folder, remedy="run its job.yaml instead")
+    if (folder / "result.json").exists():
+        raise InputError("the run is finished", file=folder, remedy=f"see it with: littoral report {folder}")
+    plan = msgspec.convert(first.plan, Plan)
+    return (
+        load_job(folder / "job.yaml"),
+        plan,
+        Options(seed=first.seed, timing_only=first.timing_only, resume=True),
+    )
+
+
+def free_folder(out: Path, job: Job, plan: Plan, seed: int, taken: Collection[Path] = ()) -> Path:
+    """A folder for a run that no other run has."""
+    name = run_name(job, plan, seed)
+    folder, number = out / name, 2
+    while folder.exists() or folder in taken:
+        folder, number = out / f"{name}-{number}", number + 1
+    return folder
+
+
+def run_name(job: Job, plan: Plan, seed: int) -> str:
+    """A name that says what ran."""
+    settings = "".join(f"-{value}" for value in plan.parameters.values())
+    return f"{job.name}-{plan.strategy}{settings}-{plan.planner}-s{seed}"
+
+
 def _started(job: Job, plan: Plan, options: Options) -> RunStarted:
     return RunStarted(
         t=0.0,
-        run=f"{job.name}-{plan.strategy}-{plan.planner}-s{options.seed}",
+        run=run_name(job, plan, options.seed),
         world="simulated",
         seed=options.seed,
         timing_only=options.timing_only,

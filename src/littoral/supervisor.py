@@ -19,7 +19,9 @@ from littoral.events import (
 )
 from littoral.planning.plan import Plan
 
-CONSECUTIVE = 3  # evaluations whose median must pass the target: single crossings vary by a fifth between seeds
+CONSECUTIVE = (
+    3  # evaluations whose median must pass the target: single crossings vary by a fifth between seeds
+)
 
 
 class Supervisor:
@@ -28,8 +30,8 @@ class Supervisor:
     def __init__(self, plan: Plan, *, target: float | None = None, on_failure: str = "continue") -> None:
         self._plan, self._target, self._on_failure = plan, target, on_failure
         self._servers = {server.name for server in plan.servers}
-        self._speeds = {worker.name: worker.samples_per_s for worker in plan.workers}
-        self._members = set(self._speeds)
+        self._shards = {worker.name: float(worker.shard) for worker in plan.workers}
+        self._members = set(self._shards)
         self._recent: deque[float] = deque(maxlen=CONSECUTIVE)
         self._stopped = False
 
@@ -62,7 +64,7 @@ class Supervisor:
         if self._on_failure == "stop":
             return self._stop(f"{node} was lost", failed=True)
         if node in self._servers:
-            return [Relaunch(node)]
+            return [Relaunch(node, self._weights())]
         self._members.discard(node)
         if not self._members:
             return self._stop("no worker is left", failed=True)
@@ -75,7 +77,8 @@ class Supervisor:
         return [Admit(node, self._weights())]
 
     def _weights(self) -> dict[str, float]:
-        return {name: self._speeds[name] for name in sorted(self._members)}
+        """Work that moves is shared as the plan shared it."""
+        return {name: self._shards[name] for name in sorted(self._members)}
 
     def _stop(self, reason: str, failed: bool = False) -> list[Command]:
         self._stopped = True

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import re
 
-from littoral.errors import InputError
+from littoral.errors import InputError, brief
 
-_NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*\Z", re.ASCII)
+_NUMBER = re.compile(r"([+-]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*)", re.ASCII | re.DOTALL)
 
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
@@ -30,15 +30,15 @@ SAMPLES_PER_S = {"samples/s": 1.0}
 FRACTION = {"%": 0.01, "": 1.0}
 
 _KINDS: dict[str, tuple[dict[str, float], str]] = {
-    "duration": (SECONDS, "'40 ms'"),
-    "size": (BYTES, "'4 GiB'"),
-    "rate": (BYTES_PER_S, "'20 Mbit/s'"),
-    "price per time": (USD_PER_S, "'0.526 USD/h'"),
-    "price per byte": (USD_PER_BYTE, "'0.09 USD/GB'"),
-    "money": (USD, "'2 USD'"),
-    "speed": (FLOPS, "'472 GFLOP/s'"),
-    "sample rate": (SAMPLES_PER_S, "'500 samples/s'"),
-    "fraction": (FRACTION, "'0.3' or '30 %'"),
+    "duration": (SECONDS, "such as '40 ms', in ns, us, ms, s, min, h or d"),
+    "size": (BYTES, "such as '4 GiB'"),
+    "rate": (BYTES_PER_S, "such as '20 Mbit/s'"),
+    "price per time": (USD_PER_S, "such as '0.526 USD/h'"),
+    "price per byte": (USD_PER_BYTE, "such as '0.09 USD/GB'"),
+    "money": (USD, "such as '2 USD'"),
+    "speed": (FLOPS, "such as '472 GFLOP/s'"),
+    "sample rate": (SAMPLES_PER_S, "such as '500 samples/s'"),
+    "fraction": (FRACTION, "such as 0.3 or '30 %'"),
 }
 
 
@@ -49,33 +49,58 @@ def parse(value: object, kind: str) -> float:
     2500000.0
     """
     units, example = _KINDS[kind]
-    remedy = f"write a {kind} with its unit, such as {example}"
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise InputError(f"{value!r} is not a {kind}", remedy=remedy)
-    match = _NUMBER.match(str(value))
+    remedy = f"write a {kind} {'' if '' in units else 'with its unit, '}{example}"
+    match = _NUMBER.fullmatch(_written(value))
     if match is None:
-        raise InputError(f"{value!r} is not a {kind}", remedy=remedy)
+        raise InputError(f"{brief(value)} is not a {kind}", remedy=remedy)
     number, unit = float(match[1].replace("_", "")), match[2]
     if unit not in units:
         if unit == "" and number == 0.0:
             return 0.0
-        raise InputError(_unit_complaint(value, unit, kind, units), remedy=remedy)
+        raise InputError(_unit_complaint(value, unit, kind), remedy=remedy)
     result = number * units[unit]
     if not math.isfinite(result):
-        raise InputError(f"{value!r} is not finite", remedy=remedy)
+        raise InputError(f"{brief(value)} is too large", remedy=remedy)
     return result
 
 
-def _unit_complaint(value: object, unit: str, kind: str, units: dict[str, float]) -> str:
+def _written(value: object) -> str:
+    """What was written, or nothing if it cannot be a quantity (true, a list, a number of thousands of digits)."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    try:
+        return str(value).strip()
+    except ValueError:
+        return ""
+
+
+def _unit_complaint(value: object, unit: str, kind: str) -> str:
     if unit == "":
-        return f"{value!r} has no unit"
+        return f"{brief(value)} has no unit"
+    return f"{brief(unit)} is not a unit of {kind}{_hint(unit, _KINDS[kind][0])}"
+
+
+def _hint(unit: str, units: dict[str, float]) -> str:
+    for other, (known, _) in _KINDS.items():
+        if unit in known:
+            return f" but of {other}"
+    # 'Mb/s' and 'MBps' leave open whether bits or bytes are meant: a factor of eight, so ask.
+    if match := re.fullmatch(r"([kmgt]i?)?b(?:it)?(/s|ps)?", unit, re.ASCII | re.IGNORECASE):
+        prefix = next((p for p in _DECIMAL | _BINARY if p.lower() == (match[1] or "").lower()), "")
+        if f"{prefix}B" in units:
+            return f" (sizes are in bytes: {prefix + 'B'!r})"
+        if f"{prefix}B/s" in units and "bit" not in unit.lower():
+            return f" (write {prefix + 'bit/s'!r} if you mean bits, {prefix + 'B/s'!r} if you mean bytes)"
     close = [known for known in units if known.lower() == unit.lower()]
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
-    return f"{unit!r} is not a unit of {kind}{hint}"
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def duration(value: object) -> float:
-    """Seconds. >>> duration("40 ms") == 0.04 -> True"""
+    """Seconds.
+
+    >>> duration("40 ms")
+    0.04
+    """
     return parse(value, "duration")
 
 
@@ -118,16 +143,18 @@ def fraction(value: object) -> float:
     """A share between 0 and 1; '30 %' and 0.3 are the same."""
     result = parse(value, "fraction")
     if not 0.0 <= result <= 1.0:
-        raise InputError(f"{value!r} is not between 0 and 1", remedy="write a share such as 0.3 or '30 %'")
+        raise InputError(f"{brief(value)} is not between 0 and 1", remedy="write a share such as 0.3 or '30 %'")
     return result
 
 
 def _scaled(value: float, steps: list[tuple[float, str]]) -> str:
-    for factor, unit in steps:
-        if abs(value) >= factor:
-            return f"{value / factor:.3g} {unit}"
-    factor, unit = steps[-1]
-    return f"{value / factor:.3g} {unit}"
+    """Three digits in the largest unit that they fill, after rounding: 999.9 ms is 1 s."""
+    if value == 0:
+        return f"0 {next(unit for factor, unit in steps if factor == 1)}"
+    rounded = float(f"{abs(value):.3g}")
+    factor, unit = next((step for step in steps if rounded >= step[0]), steps[-1])
+    scaled = value / factor
+    return f"{scaled:.0f} {unit}" if abs(scaled) >= 999.5 else f"{scaled:.3g} {unit}"
 
 
 def show_duration(seconds: float) -> str:

@@ -135,7 +135,8 @@ class Routes:
 def missing_link(a: str, b: str) -> InputError:
     """The complaint about two places that nothing connects."""
     if a == b:
-        return InputError(f"site {a!r} has several communicating devices but no network of its own",
-                          remedy=f"add a link {{between: [{a}, {a}], bandwidth: 1 Gbit/s, latency: 0.2 ms}}")  # fmt: skip
-    return InputError(f"no link leads from site {a!r} to site {b!r}",
-                      remedy=f"add a link {{between: [{a}, {b}], bandwidth: ..., latency: ...}}")  # fmt: skip
+        found = f"site {a!r} has several communicating devices but no network of its own"
+    else:
+        found = f"no link leads from site {a!r} to site {b!r}"
+    remedy = f"add a link {{between: [{a}, {b}], bandwidth: 1 Gbit/s, latency: 0.2 ms}}, with your own numbers"
+    return InputError(found, remedy=remedy, key="links")

@@ -146,6 +146,12 @@ class Ledger:
                     got[name] += count
         return got
 
+    def hand_over_orphans(self, heirs: Mapping[str, float]) -> None:
+        """Give the open work of everyone who is not among ``heirs`` to them."""
+        for worker in sorted(self._todo):
+            if worker not in heirs:
+                self.hand_over(worker, heirs)
+
     def rebalance(self, weights: Mapping[str, float]) -> dict[str, int]:
         """Share all open work anew among the given workers; how many samples each one now has to do."""
         names = sorted(weights)
@@ -192,7 +198,7 @@ class Ledger:
             w: [[s.epoch, s.origin, s.start, s.stop] for s in sorted(spans, key=_order)]
             for w, spans in todo.items()
         }
-        return {"epochs": self.epochs, "total": self.total, "done": self._done, "todo": rows}
+        return {"epochs": self.epochs, "total": self.total, "done": list(self._done), "todo": rows}
 
     @classmethod
     def restore(cls, state: Mapping[str, object], after: Ledger | None = None) -> Ledger:

@@ -22,9 +22,7 @@ def equal_finish(
     low, high = 0.0, max(c + a * total for a, c in zip(per_sample, fixed, strict=True))
 
     def batches(t: float) -> list[float]:
-        return [
-            min(max((t - c) / a, 1.0), float(m)) for a, c, m in zip(per_sample, fixed, most, strict=True)
-        ]
+        return [min(max((t - c) / a, 1.0), float(m)) for a, c, m in zip(per_sample, fixed, most, strict=True)]
 
     for _ in range(200):
         middle = (low + high) / 2

@@ -143,8 +143,16 @@ def predict_allreduce(setting: Setting, workers: Sequence[Worker]) -> Prediction
     terms = (
         Term(name="start-up", seconds=startup, formula="slowest shard and model from its store"),
         Term(name="compute", seconds=rounds * compute, formula=f"{rounds} steps x max_i step_i(b_i)"),
-        Term(name="jitter", seconds=rounds * spread, formula="steps x expected worst of those about equally slow"),
-        Term(name="transfer", seconds=rounds * transfer, formula=f"steps x 2(n-1)/n x {show_bytes(size)} / rate"),
+        Term(
+            name="jitter",
+            seconds=rounds * spread,
+            formula="steps x expected worst of those about equally slow",
+        ),
+        Term(
+            name="transfer",
+            seconds=rounds * transfer,
+            formula=f"steps x 2(n-1)/n x {show_bytes(size)} / rate",
+        ),
         Term(name="latency", seconds=rounds * latency, formula="steps x 2(n-1) x mean latency of the ring"),
         Term(name="update", seconds=rounds * update, formula="steps x 3 passes over the vector in memory"),
     )
@@ -190,7 +198,11 @@ def _bsp_terms(
     return (
         Term(name="pull", seconds=rounds * pull, formula=f"{rounds} steps x everyone's parameters at once"),
         Term(name="compute", seconds=rounds * compute, formula="steps x max_i step_i(b_i)"),
-        Term(name="jitter", seconds=rounds * spread, formula="steps x expected worst of those about equally slow"),
+        Term(
+            name="jitter",
+            seconds=rounds * spread,
+            formula="steps x expected worst of those about equally slow",
+        ),
         Term(name="push", seconds=rounds * push, formula="steps x last gradient, in order of arrival"),
         Term(name="update", seconds=rounds * update, formula="steps x 3 passes over the vector in memory"),
     )
@@ -242,7 +254,9 @@ def _async_terms(
 ) -> tuple[Term, ...]:
     cycles = async_cycles(setting, workers, servers)
     computes = [step_seconds(setting, worker.device, worker.batch) for worker in workers]
-    if math.isfinite(limit):  # nobody gets more than the bound ahead, so in the long run all go at the slowest pace
+    if math.isfinite(
+        limit
+    ):  # nobody gets more than the bound ahead, so in the long run all go at the slowest pace
         slowest = max(cycles)
         cycles = [slowest] * len(cycles)
     last = max(range(len(workers)), key=lambda i: steps[i] * cycles[i])

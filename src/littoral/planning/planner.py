@@ -36,10 +36,13 @@ EFFICIENCY_PRIOR = {"allreduce": 1.0, "parameter_server": 0.85}
 def make_plan(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
     """The plan for a job; refuses what cannot be kept."""
     if job.planner not in (*PLANNERS, "auto"):
-        raise InputError(f"unknown planner {job.planner!r}", remedy=suggest(job.planner, [*PLANNERS, "auto"]))
+        remedy = suggest(job.planner, [*PLANNERS, "auto"])
+        raise InputError(f"unknown planner {job.planner!r}", remedy=remedy, key="planner")
     planners = PLANNERS if job.planner == "auto" else [job.planner]
     strategies = list(EFFICIENCY_PRIOR) if job.strategy == "auto" else [job.strategy]
-    drafts = [_draft(replace(job, strategy=s, planner=p), footprint, recipe) for s in strategies for p in planners]
+    drafts = [
+        _draft(replace(job, strategy=s, planner=p), footprint, recipe) for s in strategies for p in planners
+    ]
     best = min(drafts, key=lambda plan: _merit(job, plan))
     if len(drafts) > 1:
         best = replace(best, reasons=(_choice(job, best, drafts), *best.reasons))
@@ -55,7 +58,9 @@ def _merit(job: Job, plan: Plan) -> float:
 
 def _choice(job: Job, best: Plan, drafts: Sequence[Plan]) -> str:
     others = ", ".join(
-        f"{plan.strategy}/{plan.planner} {show_duration(plan.predicted.time_s)}" for plan in drafts if plan is not best
+        f"{plan.strategy}/{plan.planner} {show_duration(plan.predicted.time_s)}"
+        for plan in drafts
+        if plan is not best
     )
     name = f"{best.strategy}/{best.planner} {show_duration(best.predicted.time_s)}"
     return f"chosen for {job.objective}: {name}; the alternatives: {others}"
@@ -67,7 +72,11 @@ def _draft(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
     strategy: Any = make_strategy(job.strategy, job.parameters)
     continuum, routes = job.continuum, Routes(job.continuum)
     setting = Setting(
-        continuum=continuum, routes=routes, task=footprint, sample_bytes=footprint.sample_bytes, epochs=job.epochs
+        continuum=continuum,
+        routes=routes,
+        task=footprint,
+        sample_bytes=footprint.sample_bytes,
+        epochs=job.epochs,
     )
     devices = _eligible(job)
     servers = _place_servers(job, setting, devices, footprint, strategy) if strategy.needs_servers else ()
@@ -147,7 +156,9 @@ def _stores(continuum: Continuum, routes: Routes, devices: Sequence[str]) -> lis
     if not continuum.stores:
         return [None] * len(devices)
     return [
-        min(continuum.stores, key=lambda store: (routes.between(store.name, device).seconds(1e6), store.name)).name
+        min(
+            continuum.stores, key=lambda store: (routes.between(store.name, device).seconds(1e6), store.name)
+        ).name
         for device in devices
     ]
 
@@ -175,7 +186,9 @@ def _place_servers(
     )
 
 
-def _predict(setting: Setting, workers: tuple[Worker, ...], servers: tuple[Server, ...], strategy: Any) -> Prediction:
+def _predict(
+    setting: Setting, workers: tuple[Worker, ...], servers: tuple[Server, ...], strategy: Any
+) -> Prediction:
     if strategy.needs_servers:
         return cost.predict_servers(setting, workers, servers, strategy.limit)
     return cost.predict_allreduce(setting, workers)
@@ -184,12 +197,16 @@ def _predict(setting: Setting, workers: tuple[Worker, ...], servers: tuple[Serve
 def _reasons(setting: Setting, workers: Sequence[Worker], servers: Sequence[Server]) -> tuple[str, ...]:
     times = {w.name: cost.step_seconds(setting, w.device, w.batch) for w in workers}
     slow, quick = max(times, key=times.__getitem__), min(times, key=times.__getitem__)
-    reasons = [f"a step takes from {show_duration(times[quick])} ({quick}) to {show_duration(times[slow])} ({slow})"]
+    reasons = [
+        f"a step takes from {show_duration(times[quick])} ({quick}) to {show_duration(times[slow])} ({slow})"
+    ]
     for server in servers:
         rates = [setting.routes.between(worker.device, server.device).rate() for worker in workers]
         finite = [rate for rate in rates if math.isfinite(rate)]
         slowest = f"; the slowest worker reaches it at {show_rate(min(finite))}" if finite else ""
-        reasons.append(f"{server.name} is on {server.device}, where the exchange with all workers ends soonest{slowest}")
+        reasons.append(
+            f"{server.name} is on {server.device}, where the exchange with all workers ends soonest{slowest}"
+        )
     return tuple(reasons)
 
 
@@ -228,5 +245,3 @@ def _check_apps(job: Job, plan: Plan) -> None:
                     f"{show_duration(latency)}, its deadline is {show_duration(app.deadline_s)}; leave the device "
                     "out under 'workers'"
                 )
-
-

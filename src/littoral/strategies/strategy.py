@@ -55,13 +55,19 @@ class Strategy(Protocol):
 def make_strategy(name: str, parameters: Mapping[str, Any]) -> Strategy:
     """The strategy of that name; unknown names, parameters and wrong values are answered with a remedy."""
     if name not in REGISTRY:
-        raise InputError(f"unknown strategy {name!r}", remedy=suggest(name, list(REGISTRY)))
+        raise InputError(
+            f"unknown strategy {name!r}", remedy=suggest(name, [*REGISTRY, "auto"]), key="strategy"
+        )
     module, _, attribute = REGISTRY[name].partition(":")
     cls: Any = getattr(import_module(module), attribute)
     known = {field.name: field for field in dataclasses.fields(cls)}
     for key in parameters:
         if key not in known:
-            raise InputError(f"strategy {name!r} has no parameter {key!r}", remedy=suggest(key, list(known)))
+            raise InputError(
+                f"strategy {name!r} has no parameter {key!r}",
+                remedy=suggest(key, list(known)),
+                key="strategy",
+            )
     strategy: Strategy = cls(**parameters)
     return strategy
 

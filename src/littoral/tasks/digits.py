@@ -34,7 +34,7 @@ class Digits(ImageTask):
 
     def load(self) -> tuple[Labelled, Labelled]:
         try:
-            from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+            from sklearn.datasets import load_digits
         except ImportError as error:
             raise MissingExtra("scikit-learn", "train", "the task digits") from error
         digits = load_digits()

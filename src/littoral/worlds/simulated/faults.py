@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from littoral.events import FaultInjected, NodeLost, NodeReturned
@@ -20,7 +22,7 @@ class Faults:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._lost: set[str] = set()
+        self._held: Counter[str] = Counter()  # how many faults keep a node out at present
 
     def start(self) -> None:
         """Put every fault that is still to come on the clock."""
@@ -36,69 +38,70 @@ class Faults:
         session.emit(FaultInjected(session.kernel.now, fault.kind, fault.target, fault.seconds, fault.factor))
         match fault.kind:
             case "crash":
-                for name in self._nodes_of(fault.node):
-                    self._crash(name, fault.seconds)
+                names = self._nodes_of(fault.node)
+                for name in names:
+                    self._kill(name)
+                self._hold(names, fault.seconds + RESTART_S, "crashed")
             case "pause":
                 self._slow_device(fault.node, 0.0, fault.seconds)
                 self._slow_ports(fault.node, 0.0, fault.seconds)
-                self._unreachable(self._nodes_of(fault.node), fault.seconds, "does not answer")
+                self._hold(self._nodes_of(fault.node), fault.seconds, "does not answer")
             case "slow-device":
                 self._slow_device(fault.node, fault.factor, fault.seconds)
             case "slow-link":
                 self._slow_link(fault, fault.factor)
             case "partition":
                 self._slow_link(fault, 0.0)
-                self._unreachable(self._cut_off(fault), fault.seconds, "is cut off")
+                self._hold(self._cut_off(fault), fault.seconds, "is cut off")
 
     def _nodes_of(self, name: str) -> list[str]:
         """A node of that name, or all nodes on the device of that name."""
         nodes, device_of = self._session.nodes, self._session.plan.device_of
         return [name] if name in nodes else [node for node, device in device_of.items() if device == name]
 
-    def _later(self, seconds: float, act: object) -> None:
-        if math.isfinite(seconds) and callable(act):
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        if math.isfinite(seconds):
             self._session.kernel.call_at(self._session.kernel.now + seconds, lambda _: act())
 
     # -- nodes --------------------------------------------------------------------------------------------------
 
-    def _crash(self, name: str, seconds: float) -> None:
-        """The process dies now; the others learn of it later; it may come back."""
-        session, node = self._session, self._session.nodes[name]
-        if not node.alive:
-            return
-        node.alive = False
-        node.kill()
-        session.post.drop(name)
-        self._later(min(DETECTION_S, seconds), lambda: self._notice(name, "crashed"))
-        self._later(seconds + RESTART_S, lambda: self._return(name))
+    def _kill(self, name: str) -> None:
+        """The process is gone; nobody knows yet."""
+        node = self._session.nodes[name]
+        if node.alive:
+            node.alive = False
+            node.noticed = False
+            node.kill()
+            self._session.ring.leave(name)
+            self._session.post.drop(name)
 
-    def _notice(self, name: str, reason: str) -> None:
-        if name not in self._lost:
-            self._lost.add(name)
-            self._session.emit(NodeLost(self._session.kernel.now, name, reason))
+    def _hold(self, names: list[str], seconds: float, reason: str) -> None:
+        """Nodes are out for a while. Shorter than the detector's patience nobody notices, unless a process died."""
+        over = [False]
+        self._held.update(names)
 
-    def _return(self, name: str) -> None:
-        if name in self._lost:
-            self._lost.discard(name)
-            self._session.emit(NodeReturned(self._session.kernel.now, name))
-
-    def _unreachable(self, names: list[str], seconds: float, reason: str) -> None:
-        """Shorter than the detector's patience nobody notices; longer, the node is taken for dead and fenced."""
-        if seconds <= DETECTION_S:
-            return
-
-        def fence() -> None:
+        def notice() -> None:
             for name in names:
-                node = self._session.nodes[name]
-                if node.alive:
-                    node.alive = False
-                    node.kill()
-                    self._session.post.drop(name)
-                    self._notice(name, reason)
+                if not over[0]:
+                    self._kill(name)  # fenced: whoever is taken for dead must not go on
+                    self._report(name, reason)
 
-        self._later(DETECTION_S, fence)
-        for name in names:
-            self._later(seconds, lambda name=name: self._return(name))
+        def end() -> None:
+            over[0] = True
+            self._held.subtract(names)
+            for name in names:
+                if not self._held[name] and not self._session.nodes[name].alive:
+                    self._report(name, reason)
+                    self._session.emit(NodeReturned(self._session.kernel.now, name))
+
+        self._later(DETECTION_S, notice)
+        self._later(seconds, end)
+
+    def _report(self, name: str, reason: str) -> None:
+        node = self._session.nodes[name]
+        if not node.alive and not node.noticed:
+            node.noticed = True
+            self._session.emit(NodeLost(self._session.kernel.now, name, reason))
 
     def _slow_device(self, name: str, factor: float, seconds: float) -> None:
         device = self._session.plan.device_of.get(name, name)

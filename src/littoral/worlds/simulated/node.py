@@ -40,6 +40,7 @@ class SimulatedNode:
         self.model: Model = model
         self.plan: Plan = session.plan
         self.alive = True
+        self.noticed = False  # whether the coordinator knows that it is not
         self.running = False
         self.tasks: set[Resume] = set()
         self._session, self._kernel = session, session.kernel

@@ -48,17 +48,25 @@ class Ring:
         reduced: Reduced = yield None
         return reduced
 
-    def abort(self, gone: str) -> None:
-        """The group changed: whoever waits here starts over (the one that is gone has no say)."""
+    def leave(self, gone: str) -> None:
+        """A member died: what is under way cannot complete, and the others wait until the group changes."""
+        self._here.pop(gone, None)
+        self._halt()
+
+    def abort(self) -> None:
+        """The group changed: whoever waits here starts over."""
+        waiting, self._here = self._here, {}
+        self._halt()
+        for gradient, task in waiting.values():
+            if gradient.lease is not None:
+                self._session.release([gradient.lease])
+            self._session.kernel.throw(task, Regrouped())
+
+    def _halt(self) -> None:
         for flow in self._flows:
             self._session.post.network.stop(flow)
-        waiting, self._here, self._flows = self._here, {}, []
+        self._flows = []
         self._round += 1
-        for node, (gradient, task) in waiting.items():
-            if node != gone:
-                if gradient.lease is not None:
-                    self._session.release([gradient.lease])
-                self._session.kernel.throw(task, Regrouped())
 
     def _start(self) -> None:
         session, members = self._session, self._session.members

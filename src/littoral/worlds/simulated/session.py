@@ -129,10 +129,11 @@ class Session:
     # -- programs -----------------------------------------------------------------------------------------------
 
     def start(self, name: str, fetch: bool = False) -> None:
-        """Run a node's program from its beginning."""
+        """Run a node's program from its beginning, if the node is there to run it."""
         node = self.nodes[name]
-        node.running = True
-        node.spawn(self._life(node, fetch))
+        if node.alive:
+            node.running = True
+            node.spawn(self._life(node, fetch))
 
     async def _life(self, node: SimulatedNode, fetch: bool) -> None:
         self.emit(NodeStarted(self.kernel.now, node.name))
@@ -229,8 +230,8 @@ class Session:
                 self._exclude(node, heirs)
             case Admit(node=node, weights=weights):
                 self._admit(node, weights)
-            case Relaunch(node=node):
-                self._relaunch(node)
+            case Relaunch(node=node, weights=weights):
+                self._relaunch(node, weights)
             case Rebatch(node=node, batch=batch):
                 self.nodes[node].batch = batch
             case SaveCheckpoint():
@@ -244,7 +245,7 @@ class Session:
         self.members = tuple(name for name in self.members if name != gone)
         self.ledger.release_all(gone)
         got = self.ledger.hand_over(gone, heirs)
-        self.ring.abort(gone)
+        self.ring.abort()
         for node in self.nodes.values():
             if node.alive and node.name != gone:
                 node.lose(gone)
@@ -269,7 +270,7 @@ class Session:
         self.members = tuple(sorted({*self.members, name}, key=order.index))
         if self.strategy.replicated:
             self._copy_model(name)
-        self.ring.abort(name)
+        self.ring.abort()
         got = self.ledger.rebalance(weights)
         for other in self.nodes.values():
             if other.alive and other.name != name:
@@ -287,13 +288,12 @@ class Session:
             target: Any = self.nodes[name].model
             target.restore(source.state())
 
-    def _relaunch(self, name: str) -> None:
+    def _relaunch(self, name: str, weights: dict[str, float]) -> None:
         """A server's memory is gone: everybody goes back to the last checkpoint."""
         self.nodes[name].alive = True
         for node in self.nodes.values():
             node.kill()
             self.post.drop(node.name)
-        self.ring.abort(name)
         saved = self._keeper.load()
         if saved is None:
             self.ledger = Ledger.restore(self._fresh_ledger().state(), after=self.ledger)
@@ -302,6 +302,7 @@ class Session:
                 self._reset_model(node.name)
         else:
             since, samples = self._restore(*saved)
+        self.ledger.hand_over_orphans(weights)  # of whoever has left since the checkpoint
         self.emit(Resumed(self.kernel.now, since, samples))
         for server in self.plan.servers:
             self.start(server.name)

@@ -1,0 +1,106 @@
+"""A grid of runs: strategies x planners x seeds, spread over the cores, and a table of what came out."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import statistics
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from littoral.job import Job, blame
+from littoral.learning.task import load_task
+from littoral.planning.plan import Plan
+from littoral.planning.planner import make_plan
+from littoral.run import Options, free_folder, run_plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One cell of the grid."""
+
+    label: str
+    folder: Path
+    result: dict[str, Any]
+
+
+def compare(jobs: Sequence[Job], *, seeds: Iterable[int], out: Path, timing_only: bool = False) -> list[Run]:
+    """Run every job with every seed. All plans are made first, so that nothing starts if one is impossible."""
+    from rich.console import Console
+    from rich.progress import track
+
+    cells: list[tuple[Job, Plan, Path, Options]] = []
+    for job in jobs:
+        with blame(job, "strategy"):
+            task = load_task(job.task, job.task_options)
+            plan = make_plan(job, task.footprint(), task.recipe)
+        for seed in seeds:
+            options = Options(seed=seed, timing_only=timing_only)
+            cells.append((job, plan, free_folder(out, job, plan, seed, taken={c[2] for c in cells}), options))
+    console = Console(stderr=True)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=min(len(cells), os.cpu_count() or 1), mp_context=context) as pool:
+        done = track(pool.map(_run_cell, cells), total=len(cells), description="runs", console=console,
+                     disable=not console.is_terminal, transient=True)  # fmt: skip
+        results = list(done)
+    return [
+        Run(label=label(plan), folder=folder, result=result)
+        for (_, plan, folder, _), result in zip(cells, results, strict=True)
+    ]
+
+
+def _run_cell(cell: tuple[Job, Plan, Path, Options]) -> dict[str, Any]:
+    job, plan, folder, options = cell
+    return run_plan(job, load_task(job.task, job.task_options), plan, folder, options)
+
+
+def label(plan: Plan) -> str:
+    """A strategy with its settings, as a row's name."""
+    settings = " ".join(f"{key}={value}" for key, value in plan.parameters.items())
+    return f"{plan.strategy} {settings}".strip()
+
+
+def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """One row per strategy and planner: means over seeds, spread, and the speed-up over the slowest row."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for run in runs:
+        groups.setdefault((run.label, run.result["planner"]), []).append(run.result)
+    rows = [_row(name, planner, results) for (name, planner), results in groups.items()]
+    known = [row["time_to_target_s"] for row in rows if row["time_to_target_s"] is not None]
+    for row in rows:
+        mine = row["time_to_target_s"]
+        row["speed_up"] = None if mine is None else max(known) / mine
+    return rows
+
+
+def _row(name: str, planner: str, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def mean(key: str) -> float | None:
+        values = [result[key] for result in results]
+        return None if any(value is None for value in values) else statistics.fmean(values)
+
+    reached = [result["time_to_target_s"] for result in results]
+    whole = None not in reached
+    return {
+        "strategy": name,
+        "planner": planner,
+        "seeds": len(results),
+        "time_to_target_s": mean("time_to_target_s"),
+        "time_to_target_spread_s": max(reached) - min(reached) if whole else None,
+        "time_s": mean("time_s"),
+        "accuracy": mean("accuracy"),
+        "goodput_efficiency": mean("goodput_efficiency"),
+        "throughput_efficiency": mean("throughput_efficiency"),
+        "bytes_sent": mean("bytes_sent"),
+        "cost_usd": mean("cost_usd"),
+        "violated": sum(result["slo"]["violated"] for result in results),
+        "prediction_error": _prediction_error(results),
+    }
+
+
+def _prediction_error(results: Sequence[dict[str, Any]]) -> float | None:
+    """Predicted over measured seconds per epoch, less one; runs that ended early count by the epochs they did."""
+    ratios = [r["predicted"]["epoch_s"] * r["epochs"] / r["time_s"] for r in results if r["time_s"] > 0]
+    return statistics.fmean(ratios) - 1 if ratios else None
