@@ -83,6 +83,7 @@ def _row(name: str, planner: str, results: Sequence[dict[str, Any]]) -> dict[str
 
     reached = [result["time_to_target_s"] for result in results]
     whole = None not in reached
+    errors = [result["predicted"]["error"] for result in results]
     return {
         "strategy": name,
         "planner": planner,
@@ -90,17 +91,12 @@ def _row(name: str, planner: str, results: Sequence[dict[str, Any]]) -> dict[str
         "time_to_target_s": mean("time_to_target_s"),
         "time_to_target_spread_s": max(reached) - min(reached) if whole else None,
         "time_s": mean("time_s"),
+        "epoch_s": statistics.fmean(r["time_s"] / r["epochs"] for r in results if r["epochs"]),
         "accuracy": mean("accuracy"),
         "goodput_efficiency": mean("goodput_efficiency"),
         "throughput_efficiency": mean("throughput_efficiency"),
         "bytes_sent": mean("bytes_sent"),
         "cost_usd": mean("cost_usd"),
         "violated": sum(result["slo"]["violated"] for result in results),
-        "prediction_error": _prediction_error(results),
+        "prediction_error": None if None in errors else statistics.fmean(errors),
     }
-
-
-def _prediction_error(results: Sequence[dict[str, Any]]) -> float | None:
-    """Predicted over measured seconds per epoch, less one; runs that ended early count by the epochs they did."""
-    ratios = [r["predicted"]["epoch_s"] * r["epochs"] / r["time_s"] for r in results if r["time_s"] > 0]
-    return statistics.fmean(ratios) - 1 if ratios else None

@@ -1,8 +1,8 @@
 """YAML read key by key, so that every complaint names file, line and remedy.
 
-A ``Section`` is one mapping of the file. Its readers take a key, check it and mark it as read; ``close`` rejects
-what nobody read and suggests the nearest valid key. Nothing is built before everything has been checked.
-Files may come from strangers: tags that name code, alias bombs and bottomless nesting are refused before reading.
+A ``Section`` is one mapping of the file. Its readers take a key, check it and mark it as read; ``close``
+rejects what nobody read and suggests the nearest valid key. Nothing is built before everything is checked.
+Files may come from strangers: tags that name code, alias bombs and bottomless nesting are refused first.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -91,7 +92,7 @@ def _refuse_depth(text: str, path: Path) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > _DEEPEST:
-                line = event.start_mark.line + 1
+                line = event.start_mark.line + 1 if event.start_mark else 1
                 found = f"more than {_DEEPEST} levels of nesting"
                 raise InputError(found, file=path, line=line, remedy="check the brackets and the indentation")
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -111,7 +112,9 @@ def _inspect(node: yaml.Node, file: Path, sizes: dict[int, int]) -> int:
     sizes[id(node)] = 0
     if node.tag not in _TAGS:
         tag = node.tag.replace("tag:yaml.org,2002:", "!!")
-        raise refuse(f"the tag {brief(tag)} is not accepted", "use plain text, numbers, lists and mappings only")
+        raise refuse(
+            f"the tag {brief(tag)} is not accepted", "use plain text, numbers, lists and mappings only"
+        )
     children: list[yaml.Node] = node.value if isinstance(node, yaml.SequenceNode) else []
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
@@ -155,6 +158,14 @@ class Section:
         line = self.line_of(key) if key else self.line
         return InputError(found, file=self.file, line=line, remedy=remedy)
 
+    def missing(self, found: str, keys: list[str], remedy: str) -> InputError:
+        """A complaint that none of ``keys`` is there, or about the misspelt one that is."""
+        for name in self._nodes:
+            near = difflib.get_close_matches(name, keys, n=1, cutoff=0.7)
+            if near and name not in self._known:
+                return self.error(f"unknown key {brief(name)}", key=name, remedy=f"did you mean {near[0]!r}?")
+        return self.error(found, remedy=remedy)
+
     def value(self, key: str, default: Any = _REQUIRED) -> Any:
         """The plain Python value of a key."""
         node = self._take(key, default)
@@ -168,8 +179,10 @@ class Section:
         try:
             return parser(self._plain(node))
         except InputError as error:
-            text = InputError(f"{key}: {error.found}", remedy=error.remedy) if error.file is None else error
-            raise text.at(self.file, self._lines[key]) from error
+            if error.line is not None:
+                raise
+            other = "" if error.file is None else f"{error.file}: "  # named here, and could not be read
+            raise self.error(f"{key}: {other}{error.found}", key=key, remedy=error.remedy) from error
 
     def text(self, key: str, default: Any = _REQUIRED) -> str:
         """A string."""
@@ -190,7 +203,9 @@ class Section:
             raise self.error(f"{key}: {brief(word)} is unknown", key=key, remedy=suggest(word, options))
         return word
 
-    def number(self, key: str, default: Any = _REQUIRED, *, least: float = 0.0, most: float = math.inf) -> float:
+    def number(
+        self, key: str, default: Any = _REQUIRED, *, least: float = 0.0, most: float = math.inf
+    ) -> float:
         """A finite number between ``least`` and ``most``."""
         return self.read(key, lambda value: _number(value, least, most), default)
 
@@ -240,16 +255,15 @@ class Section:
             self._known.append(key)
         node = self._nodes.get(key)
         if node is None and default is _REQUIRED:
-            known = [name for name in self._nodes if name not in self._known]
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-            remedy = f"rename {near[0]!r}?" if near else f"add '{key}: ...'"
-            raise self.error(f"key {key!r} is missing", key=near[0] if near else None, remedy=remedy)
+            raise self.missing(f"key {key!r} is missing", [key], f"add '{key}: ...'")
         return node
 
     def _section(self, node: yaml.Node, key: str) -> Section:
         if not isinstance(node, yaml.MappingNode):
             line = node.start_mark.line + 1
-            raise InputError(f"{key}: expected a mapping", file=self.file, line=line, remedy="write {name: value}")
+            raise InputError(
+                f"{key}: expected a mapping", file=self.file, line=line, remedy="write {name: value}"
+            )
         return Section(node, self.file, self._loader)
 
     def _plain(self, node: yaml.Node) -> Any:
@@ -264,7 +278,9 @@ class Section:
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         simple = isinstance(value, bool | int | float) or type(value).__name__ in ("date", "datetime")
-        raise InputError(f"expected text, found {brief(value)}", remedy="put it in quotes" if simple else "give text")
+        raise InputError(
+            f"expected text, found {brief(value)}", remedy="put it in quotes" if simple else "give text"
+        )
     return value
 
 
@@ -283,9 +299,9 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _number(value: Any, least: float, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise InputError(f"expected a number, found {brief(value)}", remedy="write a plain number")
-    if not least <= value <= min(most, _LARGEST):
+    if not least <= value <= min(most, sys.float_info.max):
         bounds = f"at least {least:g}" if math.isinf(most) else f"between {least:g} and {most:g}"
         raise InputError(f"{brief(value)} is out of range", remedy=f"give a number {bounds}")
     return float(value)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = _REPR.maxlong = 60
+_REPR.maxlevel = 2  # of lists within lists
 
 
 def brief(value: object) -> str:
@@ -34,6 +35,16 @@ class LittoralError(Exception):
     """Base of everything Littoral raises on purpose."""
 
     exit_code = 1
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Errors travel between processes whatever their constructors ask for."""
+        return _revived, (type(self), self.args, self.__dict__)
+
+
+def _revived(kind: type[LittoralError], args: tuple[object, ...], state: dict[str, object]) -> LittoralError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class InputError(LittoralError):
@@ -72,9 +83,8 @@ class MissingExtra(LittoralError):
     exit_code = 2
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(
-            f"{purpose} needs {package}, which is not installed; install it with: pip install 'littoral[{extra}]'"
-        )
+        remedy = f"install it with: pip install 'littoral[{extra}]'"
+        super().__init__(f"{purpose} needs {package}, which is not installed; {remedy}")
 
 
 class Infeasible(LittoralError):

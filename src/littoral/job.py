@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from littoral import units
 from littoral.continuum.continuum import Continuum
 from littoral.continuum.load import load_continuum
 from littoral.document import Section, read_document, suggest
-from littoral.errors import InputError
+from littoral.errors import InputError, brief
 
 OBJECTIVES = ["makespan", "cost", "fairness"]
 SPLITS = ["iid", "dirichlet", "by-store"]
@@ -24,8 +25,8 @@ LINK_FAULTS = ["partition", "slow-link"]
 class Fault:
     """Something that goes wrong at ``at_s``, for ``seconds`` (infinity: for good).
 
-    Node faults name a ``node``, link faults the two ends of a ``link``. A crash with a finite ``seconds`` is followed
-    by a restart. ``factor`` is how much is left of a slowed device's speed or link's rate.
+    Node faults name a ``node``, link faults the two ends of a ``link``. A crash with a finite ``seconds`` is
+    followed by a restart. ``factor`` is how much is left of a slowed device's speed or link's rate.
     """
 
     at_s: float
@@ -73,7 +74,9 @@ class Job:
     on_failure: str = "continue"  # or "stop"
     faults: tuple[Fault, ...] = ()
     seed: int = 0
-    places: Mapping[str, tuple[Path, int]] = field(default_factory=dict, compare=False)  # where keys were read
+    places: Mapping[str, tuple[Path, int]] = field(
+        default_factory=dict, compare=False
+    )  # where keys were read
 
 
 @contextmanager
@@ -82,21 +85,24 @@ def blame(job: Job, key: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        file, line = job.places.get(error.key or key, (None, None))
-        raise (error if file is None else error.at(file, line)) from error
+        place = job.places.get(error.key or key)
+        if place is None or error.file is not None:
+            raise
+        raise error.at(*place) from error
 
 
 def load_job(path: Path) -> Job:
     """The job described in a YAML file, with its continuum."""
     top = read_document(path)
-    continuum = load_continuum(path.parent / top.text("continuum"))
+    described = path.parent / top.text("continuum")
+    continuum = top.read("continuum", lambda _: load_continuum(described))
     task, options = _named(top, "task")
     strategy, parameters = _named(top, "strategy", "auto")
     target = top.section("target")
     limits = top.section("limits")
     data = top.section("data")
     job = Job(
-        name=top.text("name", path.parent.name if path.stem == "job" else path.stem),
+        name=top.name("name", _default_name(path)),
         continuum=continuum,
         task=task,
         task_options=_resolved(options, path.parent),
@@ -116,13 +122,19 @@ def load_job(path: Path) -> Job:
         on_failure=top.choice("on_failure", ["continue", "stop"], "continue"),
         faults=tuple(_fault(section, continuum) for section in top.sections("faults")),
         seed=top.integer("seed", 0),
-        places=_places(top, path.parent / top.text("continuum")),
+        places=_places(top, described),
     )
     for section in (target, limits, data):
         if section:
             section.close()
     top.close()
     return job
+
+
+def _default_name(path: Path) -> str:
+    """The file's name, or its folder's if that says more than ``job``."""
+    name = path.resolve().parent.name if path.stem == "job" else path.stem
+    return re.sub(r"[^\w.-]+", "-", name) or "job"
 
 
 def job_document(job: Job) -> dict[str, Any]:
@@ -174,7 +186,9 @@ def _named(top: Section, key: str, default: str | None = None) -> tuple[str, dic
 
 
 def _places(top: Section, continuum: Path) -> dict[str, tuple[Path, int]]:
-    keys = {key: (top.file, top.line_of(key)) for key in ("task", "strategy", "planner", "workers", "servers")}
+    keys = {
+        key: (top.file, top.line_of(key)) for key in ("task", "strategy", "planner", "workers", "servers")
+    }
     return keys | {"links": (continuum, read_document(continuum).line_of("links"))}
 
 
@@ -186,16 +200,14 @@ def _resolved(options: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _accuracy(target: Section) -> float | None:
-    if "accuracy" not in target:
-        target.value("accuracy", None)
-        return None
-    return target.read("accuracy", _target)
+    return target.read("accuracy", _target, None)
 
 
 def _target(value: object) -> float:
     accuracy = units.parse(value, "fraction")
     if not 0.0 < accuracy <= 1.0:
-        raise InputError(f"{value!r} is not a reachable accuracy", remedy="give a share between 0 and 1, such as 0.95")
+        remedy = "give a share above 0, up to 1, such as 0.95"
+        raise InputError(f"{brief(value)} is not a reachable accuracy", remedy=remedy)
     return accuracy
 
 
@@ -212,16 +224,7 @@ def _devices(top: Section, key: str, continuum: Continuum) -> tuple[str, ...]:
 
 def _fault(section: Section, continuum: Continuum) -> Fault:
     kind = section.choice("kind", NODE_FAULTS + LINK_FAULTS)
-    link = section.texts("link") if kind in LINK_FAULTS else None
-    if link is not None:
-        sites = [site.name for site in continuum.sites]
-        for end in link:
-            if end not in sites or len(link) != 2:
-                remedy = f"name two sites; {suggest(end, sites)}"
-                raise section.error(f"link: unknown site {end!r}", key="link", remedy=remedy)
-        if not any({x.a, x.b} == set(link) for x in continuum.links):
-            raise section.error(f"no link joins {link[0]!r} and {link[1]!r}", key="link",
-                                remedy="name the two ends of a described link")  # fmt: skip
+    link = _fault_link(section, continuum) if kind in LINK_FAULTS else None
     node = section.text("node") if kind in NODE_FAULTS else ""
     known = [*continuum.device_names, *(f"ps-{i}" for i in range(1, 9))]
     if node and node not in known:
@@ -230,9 +233,22 @@ def _fault(section: Section, continuum: Continuum) -> Fault:
         at_s=section.quantity("at", units.duration),
         kind=kind,
         node=node,
-        link=(link[0], link[1]) if link else None,
+        link=link,
         seconds=section.quantity("for", units.duration, float("inf"), positive=True),
         factor=section.number("factor", 0.5, least=1e-6, most=1.0) if kind.startswith("slow") else 0.5,
     )
     section.close()
     return fault
+
+
+def _fault_link(section: Section, continuum: Continuum) -> tuple[str, str]:
+    ends = section.texts("link")
+    sites = [site.name for site in continuum.sites]
+    for end in ends:
+        if end not in sites:
+            raise section.error(f"unknown site {end!r}", key="link", remedy=suggest(end, sites))
+    if not any({link.a, link.b} == set(ends) and len(ends) == 2 for link in continuum.links):
+        described = [f"[{link.a}, {link.b}]" for link in continuum.links]
+        found = f"no link joins [{', '.join(ends)}]"
+        raise section.error(found, key="link", remedy=suggest(f"[{', '.join(ends)}]", described))
+    return ends[0], ends[1]

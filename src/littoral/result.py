@@ -11,6 +11,7 @@ from littoral.continuum.routes import Routes
 from littoral.events import (
     AppChecked,
     Computed,
+    EpochFinished,
     Evaluated,
     Event,
     FaultInjected,
@@ -62,6 +63,8 @@ class Tally:
     violated: int = 0
     injected: int = 0
     reason: str = ""
+    epochs_finished: int = 0
+    epochs_finished_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.workers = {w.name: WorkerTally(w.shard, w.batch) for w in self.plan.workers}
@@ -71,7 +74,7 @@ class Tally:
         self._update = {
             RunStarted: self._started, Computed: self._computed, Sent: self._sent, Used: self._used,
             Evaluated: self._evaluated, AppChecked: self._app, FaultInjected: self._fault,
-            RunFinished: self._finished, Resumed: self._resumed,
+            RunFinished: self._finished, Resumed: self._resumed, EpochFinished: self._epoch,
         }  # fmt: skip
 
     def update(self, event: Event) -> None:
@@ -86,6 +89,7 @@ class Tally:
 
     def _resumed(self, event: Resumed) -> None:
         self.samples = event.samples
+        self.epochs_finished, self.epochs_finished_s = event.samples // self.plan.samples, event.since
         self._recent.clear()
 
     def _computed(self, event: Computed) -> None:
@@ -113,6 +117,10 @@ class Tally:
         if target is not None and self.reached_s is None and len(self._recent) == CONSECUTIVE:
             if statistics.median(self._recent) >= target:
                 self.reached_s = event.t
+
+    def _epoch(self, event: EpochFinished) -> None:
+        self.epochs_finished += 1
+        self.epochs_finished_s = event.t
 
     def _app(self, event: AppChecked) -> None:
         self.checked += event.checked
@@ -169,9 +177,14 @@ class Tally:
         }
 
     def _predicted(self) -> dict[str, Any]:
+        """The plan's prediction, and its error so far: seconds until the last whole epoch was done, over the truth."""
         predicted = self.plan.predicted
         names = ("time_s", "epoch_s", "bytes_sent", "wan_bytes", "cost_usd")
-        return {name: getattr(predicted, name) for name in names}
+        error = None
+        if self.epochs_finished:
+            left = (self.plan.epochs - self.epochs_finished) * predicted.epoch_s
+            error = (predicted.time_s - left) / self.epochs_finished_s - 1
+        return {name: getattr(predicted, name) for name in names} | {"error": error}
 
     def _worker(self, tally: WorkerTally) -> dict[str, Any]:
         return {

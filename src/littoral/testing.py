@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,6 +135,7 @@ def used_spans(events: Sequence[Event]) -> list[Span]:
 def simulate(
     job: Job, *, plan: Plan | None = None, seed: int = 0, timing_only: bool = False, keeper: Any = None,
     resume: bool = False,
+    on_start: Callable[[], None] = lambda: None,
 ) -> Story:  # fmt: skip
     """Run a job in virtual time without touching a disk."""
     task = load_task(job.task, job.task_options)
@@ -148,6 +149,7 @@ def simulate(
         session.resume()
     story = Story(decided, session)
     supervisor = Supervisor(decided, target=job.accuracy, on_failure=job.on_failure)
+    on_start()
     for event in session.events():
         story.events.append(event)
         for command in supervisor.handle(event):

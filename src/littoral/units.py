@@ -58,14 +58,15 @@ def parse(value: object, kind: str) -> float:
         if unit == "" and number == 0.0:
             return 0.0
         raise InputError(_unit_complaint(value, unit, kind), remedy=remedy)
-    result = number * units[unit]
+    factor = units[unit]  # all below 1 are 1/n: dividing by n keeps '95 %' at 0.95
+    result = number * factor if factor >= 1 else number / round(1 / factor)
     if not math.isfinite(result):
         raise InputError(f"{brief(value)} is too large", remedy=remedy)
     return result
 
 
 def _written(value: object) -> str:
-    """What was written, or nothing if it cannot be a quantity (true, a list, a number of thousands of digits)."""
+    """What was written; nothing for what cannot be a quantity: true, a list, thousands of digits."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     try:
@@ -143,7 +144,9 @@ def fraction(value: object) -> float:
     """A share between 0 and 1; '30 %' and 0.3 are the same."""
     result = parse(value, "fraction")
     if not 0.0 <= result <= 1.0:
-        raise InputError(f"{brief(value)} is not between 0 and 1", remedy="write a share such as 0.3 or '30 %'")
+        raise InputError(
+            f"{brief(value)} is not between 0 and 1", remedy="write a share such as 0.3 or '30 %'"
+        )
     return result
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 class App:
     """Latency-critical work that runs on devices beside training.
 
-    Every ``period_s`` it needs ``work_s`` seconds of a free device, taking the share ``demand`` of it, and must be
-    done within ``deadline_s``.
+    Every ``period_s`` it needs ``work_s`` seconds of a free device, taking the share ``demand`` of it, and
+    must be done within ``deadline_s``.
     """
 
     name: str

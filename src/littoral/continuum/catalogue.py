@@ -1,9 +1,9 @@
 """The built-in catalogue: what a ``kind`` of device can do.
 
 Facts (cores, memory, peaks, prices) were collected from vendors' and cloud catalogues; see docs/catalogue.md.
-Peaks are not speeds: ``efficiency`` is the share of the fp32 peak that training sustains, measured where published
-training rates exist (Gavel's K80, P100 and V100, Pollux's T4) and assumed by family elsewhere. A profile of the
-real device always beats the catalogue.
+Peaks are not speeds: ``efficiency`` is the share of the fp32 peak that training sustains, measured where
+published training rates exist (Gavel's K80, P100 and V100, Pollux's T4) and assumed by family elsewhere. A
+profile of the real device always beats the catalogue.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -11,7 +10,8 @@ from functools import cached_property
 from littoral.continuum.app import App, Store
 from littoral.continuum.device import Device, Site
 from littoral.continuum.link import Link
-from littoral.errors import InputError
+from littoral.document import suggest
+from littoral.errors import InputError, brief
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +27,15 @@ class Continuum:
 
     def __post_init__(self) -> None:
         _unique("site", [site.name for site in self.sites])
-        _unique("device", [device.name for device in self.devices])
-        _unique("store", [store.name for store in self.stores])
+        _unique("device or store", [*self.device_names, *(store.name for store in self.stores)])
         _unique("app", [app.name for app in self.apps])
         if not self.devices:
             raise InputError("a continuum needs at least one device", remedy="add one under 'devices'")
+        _known("site", (device.site for device in self.devices), self._sites)
+        _known("site", (end for link in self.links for end in (link.a, link.b)), self._sites)
+        _known("site", (store.site for store in self.stores), self._sites)
+        _known("device", (store.device for store in self.stores if store.device), self._devices)
+        _known("device", (name for app in self.apps for name in app.on), self._devices)
 
     @cached_property
     def device_names(self) -> tuple[str, ...]:
@@ -59,21 +63,21 @@ class Continuum:
         return tuple(app for app in self.apps if device in app.on)
 
     def matching(self, patterns: Iterable[str]) -> tuple[str, ...]:
-        """Device names that any of the patterns matches, in the order described; a pattern must match something.
+        """Device names that any of the patterns matches, in the order described; each must match something.
 
-        >>> # continuum.matching(["nano-*"]) -> ("nano-1", "nano-2")
+        ``["nano-*"]`` gives ``("nano-1", "nano-2")``.
         """
         patterns = list(patterns)
         for pattern in patterns:
+            if not isinstance(pattern, str):
+                raise InputError(
+                    f"{brief(pattern)} is not a device", remedy="give names or patterns such as 'nano-*'"
+                )
             if not any(fnmatchcase(name, pattern) for name in self.device_names):
-                raise InputError(f"no device matches {pattern!r}", remedy=_nearest(pattern, self.device_names))
+                raise InputError(
+                    f"no device matches {pattern!r}", remedy=suggest(pattern, list(self.device_names))
+                )
         return tuple(n for n in self.device_names if any(fnmatchcase(n, pattern) for pattern in patterns))
-
-
-def _nearest(word: str, names: Iterable[str]) -> str:
-    names = list(names)
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names[:12])}"
 
 
 def _unique(what: str, names: list[str]) -> None:
@@ -82,3 +86,9 @@ def _unique(what: str, names: list[str]) -> None:
         if name in seen:
             raise InputError(f"{what} {name!r} is described twice", remedy="give each its own name")
         seen.add(name)
+
+
+def _known(what: str, names: Iterable[str], known: Mapping[str, object]) -> None:
+    for name in names:
+        if name not in known:
+            raise InputError(f"unknown {what} {name!r}", remedy=suggest(name, list(known)))

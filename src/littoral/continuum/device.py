@@ -13,6 +13,7 @@ from typing import Protocol
 from littoral.continuum.signal import Constant, Signal
 
 TIERS = ["edge", "fog", "cloud"]
+NO_LOAD = Constant(0.0)
 
 
 class Workload(Protocol):
@@ -58,7 +59,8 @@ class Device:
     """A machine that can work, serve or store.
 
     ``uplink`` and ``downlink`` are its own port's rates (bytes/s); the site's network may be slower.
-    ``load`` is the share of the device that others already use; ``jitter`` the relative spread of a step's time.
+    ``load`` is the share of the device that others already use; ``jitter`` the relative spread of a step's
+    time.
     """
 
     name: str
@@ -69,7 +71,7 @@ class Device:
     uplink: Signal | None = None
     downlink: Signal | None = None
     price_usd_per_s: float = 0.0
-    load: Signal = Constant(0.0)
+    load: Signal = NO_LOAD
     jitter: float = 0.0
     kind: str = "custom"
 
@@ -78,6 +80,6 @@ class Device:
         return batch / self.step.seconds(task, batch)
 
     def largest_batch(self, task: Workload) -> int:
-        """How many samples of a batch fit in memory: four vectors (weights, gradient, optimiser, message) first."""
+        """How many samples fit in memory beside four vectors: weights, gradient, optimiser, message."""
         left = self.memory_bytes - 4 * task.vector_bytes
         return max(0, int(left // max(1, task.activation_bytes)))

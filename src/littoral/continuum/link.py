@@ -12,10 +12,10 @@ from littoral.continuum.signal import Signal
 class Link:
     """A connection described by the user.
 
-    Between sites all traffic of a direction shares ``forward`` (a to b) or ``backward`` (b to a); ``half_duplex``
-    makes both directions share ``forward``. Within a site the rate is that of each device's port on a switch
-    that never blocks, unless ``shared``: then it is one medium for everybody, as Wi-Fi is.
-    ``latency_s`` is one way.
+    Between sites all traffic of a direction shares ``forward`` (a to b) or ``backward`` (b to a);
+    ``half_duplex`` makes both directions share ``forward``. Within a site the rate is that of each device's
+    port on a switch that never blocks, unless ``shared``: then ``forward`` is one medium for everybody, as
+    Wi-Fi is. ``latency_s`` is one way.
     """
 
     a: str

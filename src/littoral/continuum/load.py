@@ -8,9 +8,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from littoral import units
 from littoral.continuum.app import App, Store
@@ -23,6 +25,8 @@ from littoral.document import Section, parse_document, read_document, suggest
 from littoral.errors import InputError
 
 DEFAULT_JITTER = 0.03
+MOST_DEVICES = 1_000_000  # in one entry: more is a slip of the pen that would fill the memory
+T = TypeVar("T")
 
 
 def load_continuum(path: Path) -> Continuum:
@@ -36,43 +40,45 @@ def parse_continuum(text: str, path: Path = Path("continuum.yaml")) -> Continuum
 
 
 def _continuum(top: Section) -> Continuum:
-    name = top.text("name", top.file.stem)
-    sites = tuple(_site(section) for section in top.sections("sites"))
+    name = top.name("name", top.file.stem)
+    sites = _each(top, "sites", _site)
     names = [site.name for site in sites]
-    devices = tuple(device for section in top.sections("devices") for device in _devices(section, names))
-    links = tuple(_link(section, names) for section in top.sections("links"))
-    _refuse_parallel(links, top)
-    stores = tuple(_store(section, names, devices) for section in top.sections("stores"))
-    bare = _placed(top, lambda: Continuum(name=name, sites=sites, devices=devices, links=links, stores=stores))
-    apps = tuple(_app(section, bare) for section in top.sections("apps"))
+    devices = _each(top, "devices", lambda section: _devices(section, names))
+    taken = {device.name: device.site for device in devices}
+    links = _each(top, "links", lambda section: _link(section, names), _ends)
+    stores = _each(top, "stores", lambda section: _store(section, names, taken))
+    if not devices:
+        raise top.error("a continuum needs at least one device", key="devices", remedy="describe it there")
+    bare = Continuum(name=name, sites=sites, devices=devices, links=links, stores=stores)
+    apps = _each(top, "apps", lambda section: _app(section, bare))
     top.close()
-    return _placed(
-        top,
-        lambda: Continuum(name=name, sites=sites, devices=devices, links=links, apps=apps, stores=stores),
-    )
+    return replace(bare, apps=apps)
 
 
-def _placed(section: Section, build: Callable[[], Continuum]) -> Continuum:
-    try:
-        return build()
-    except InputError as error:
-        raise error.at(section.file, section.line) from error
+def _each(
+    top: Section,
+    key: str,
+    build: Callable[[Section], list[T]],
+    identity: Callable[[T], object] = attrgetter("name"),
+) -> tuple[T, ...]:
+    """Everything a list describes, each of it once."""
+    found: dict[object, T] = {}
+    for section in top.sections(key):
+        for entry in build(section):
+            if found.setdefault(identity(entry), entry) is not entry:
+                name, remedy = getattr(entry, "name", ""), "keep one of them, or give each its own name"
+                raise section.error(f"{key}: {name!r} is described twice", key="name", remedy=remedy)
+    return tuple(found.values())
 
 
-def _refuse_parallel(links: tuple[Link, ...], top: Section) -> None:
-    seen: set[frozenset[str]] = set()
-    for link in links:
-        ends = frozenset((link.a, link.b))
-        if ends in seen:
-            remedy = "keep one, with the sum of their rates"
-            raise top.error(f"two links between {link.a!r} and {link.b!r}", key="links", remedy=remedy)
-        seen.add(ends)
+def _ends(link: Link) -> object:
+    return frozenset((link.a, link.b))
 
 
-def _site(section: Section) -> Site:
-    site = Site(name=section.text("name"), tier=section.choice("tier", TIERS, "edge"))
+def _site(section: Section) -> list[Site]:
+    site = Site(name=section.name("name"), tier=section.choice("tier", TIERS, "edge"))
     section.close()
-    return site
+    return [site]
 
 
 def _known_site(section: Section, key: str, name: str, sites: list[str]) -> str:
@@ -81,29 +87,33 @@ def _known_site(section: Section, key: str, name: str, sites: list[str]) -> str:
     return name
 
 
-# -- devices ----------------------------------------------------------------------------------------------------
+# -- devices -------------------------------------------------------------------------------------------------
 
 
 def _devices(section: Section, sites: list[str]) -> list[Device]:
-    name = section.text("name")
+    name = section.name("name")
     site = _known_site(section, "site", section.text("site"), sites)
-    kind = section.read("kind", find_kind, None)
+    kind = section.read("kind", find_kind) if section.text("kind", "") else None
     step = _step_time(section, kind)
     if kind is None and "memory" not in section:
-        raise section.error("key 'memory' is missing", remedy="give 'kind', or 'memory: 4 GiB'")
-    count = section.integer("count", 1, least=1)
+        raise section.missing("key 'memory' is missing", ["memory"], "give 'kind', or 'memory: 4 GiB'")
+    count = section.integer("count", 1, least=1, most=MOST_DEVICES)
     common: dict[str, Any] = {
         "site": site,
         "step": step,
         "kind": section.text("label", kind.name if kind else "custom"),
-        "memory_bytes": section.quantity("memory", units.size, kind.memory_bytes if kind else 0.0, positive=True),
+        "memory_bytes": section.quantity(
+            "memory", units.size, kind.memory_bytes if kind else 0.0, positive=True
+        ),
         "memory_bytes_per_s": section.quantity(
             "memory_bandwidth", units.rate, kind.memory_bytes_per_s if kind else 20e9, positive=True
         ),
         "uplink": _port(section, "uplink", kind),
         "downlink": _port(section, "downlink", kind),
-        "price_usd_per_s": section.quantity("price", units.price_per_time, kind.price_usd_per_s if kind else 0.0),
-        "load": _signal(section, "load", units.fraction) or Constant(0.0),
+        "price_usd_per_s": section.quantity(
+            "price", units.price_per_time, kind.price_usd_per_s if kind else 0.0
+        ),
+        "load": _signal(section, "load", units.fraction, _LOAD) or Constant(0.0),
         "jitter": section.number("jitter", DEFAULT_JITTER, most=2.0),
     }
     section.close()
@@ -140,21 +150,30 @@ def _step_time(section: Section, kind: Kind | None) -> StepTime:
     section.value("speed", None), section.value("samples_per_second", None)
     if kind is None:
         remedy = "give 'kind', 'step: {fixed: 5 ms, per_sample: 2 ms}', 'samples_per_second' or 'speed'"
-        raise section.error("nothing says how fast this device is", remedy=remedy)
+        keys = ["kind", "step", "samples_per_second", "speed"]
+        raise section.missing("nothing says how fast this device is", keys, remedy)
     return StepTime(fixed_seconds=fixed, flops=kind.flops)
 
 
 def _port(section: Section, key: str, kind: Kind | None) -> Signal | None:
     signal = _signal(section, key, units.rate)
-    if signal is None and kind is not None:
-        return Constant(kind.network_bytes_per_s)
+    if signal is None:
+        return None if kind is None else Constant(kind.network_bytes_per_s)
+    return _above_zero(signal, section, key)
+
+
+def _above_zero(signal: Signal, section: Section, key: str) -> Signal:
+    if signal.mean() <= 0:
+        raise section.error(
+            f"{key}: the rate is zero", key=key, remedy="give more than zero; cut it with a fault"
+        )
     return signal
 
 
-# -- links, stores, apps ----------------------------------------------------------------------------------------
+# -- links, stores, apps -------------------------------------------------------------------------------------
 
 
-def _link(section: Section, sites: list[str]) -> Link:
+def _link(section: Section, sites: list[str]) -> list[Link]:
     ends = section.texts("between")
     if len(ends) != 2:
         raise section.error("'between' needs two sites", key="between", remedy="write [plant, region]")
@@ -172,56 +191,62 @@ def _link(section: Section, sites: list[str]) -> Link:
         shared=section.flag("shared", False),
     )
     if link.shared and a != b:
-        raise section.error("'shared' is for links within a site", key="shared", remedy="remove it: links between "
-                            "sites are always shared")  # fmt: skip
+        remedy = "remove it: links between sites are always shared"
+        raise section.error("'shared' is for links within a site", key="shared", remedy=remedy)
+    if link.half_duplex and a == b:
+        remedy = "write 'shared: true' for one medium that all devices share, as Wi-Fi is"
+        raise section.error("'duplex: half' is for links between sites", key="duplex", remedy=remedy)
+    if link.loss == 1.0:
+        raise section.error("the link loses everything", key="loss", remedy="give less; cut it with a fault")
     section.close()
-    return link
+    return [link]
 
 
 def _link_rates(section: Section) -> tuple[Signal, Signal]:
     both = _signal(section, "bandwidth", units.rate)
-    if "trace" in section:
-        both = _trace(section, "trace", section.number("scale", 1.0))
-    section.value("trace", None), section.value("scale", None)
-    forward, backward = _signal(section, "up", units.rate) or both, _signal(section, "down", units.rate) or both
+    if "trace" in section:  # the nominal bandwidth may stand beside it
+        both = _scaled(_trace(section, _MBPS), section)
+    else:
+        section.value("trace", None)
+    forward, backward = (_signal(section, way, units.rate) or both for way in ("up", "down"))
     if forward is None or backward is None:
-        raise section.error("the link has no rate", remedy="add 'bandwidth: 20 Mbit/s', or 'up' and 'down', "
-                            "or 'trace: file.csv'")  # fmt: skip
-    for key, signal in (("up", forward), ("down", backward)):
-        if signal.mean() <= 0:
-            raise section.error(f"{key}: the rate is zero", remedy="give more than zero; cut it with a fault")
-    return forward, backward
+        remedy = "add 'bandwidth: 20 Mbit/s', or 'up' and 'down', or 'trace: file.csv'"
+        raise section.missing("the link has no rate", ["bandwidth", "up", "down", "trace"], remedy)
+    return _above_zero(forward, section, "up"), _above_zero(backward, section, "down")
 
 
 def _latency(section: Section) -> float:
-    if "rtt" in section:
-        return section.quantity("rtt", units.duration) / 2
-    section.value("rtt", None)
-    return section.quantity("latency", units.duration, 0.0)
+    if "rtt" in section and "latency" in section:
+        raise section.error("both 'rtt' and 'latency'", key="rtt", remedy="keep one; latency is half of rtt")
+    return section.quantity("latency", units.duration, section.quantity("rtt", units.duration, 0.0) / 2)
 
 
-def _store(section: Section, sites: list[str], devices: tuple[Device, ...]) -> Store:
-    name = section.text("name")
-    on, site = section.text("on", None), section.text("site", None)
-    if on is not None:
-        device = next((device for device in devices if device.name == on), None)
-        if device is None:
-            remedy = suggest(on, [device.name for device in devices])
-            raise section.error(f"unknown device {on!r}", key="on", remedy=remedy)
-        site = device.site
-    elif site is None:
-        raise section.error("the store has no place", remedy="add 'site: ...' or 'on: device'")
-    _known_site(section, "site", site, sites)
+def _store(section: Section, sites: list[str], taken: Mapping[str, str]) -> list[Store]:
+    """``taken``: the site of each device."""
+    name, on = section.name("name"), section.text("on", None)
+    if name in taken:
+        raise section.error(
+            f"store {name!r} has the name of a device", key="name", remedy=f"call it '{name}-data'"
+        )
+    if on is None and "site" not in section:
+        raise section.missing("the store has no place", ["site", "on"], "add 'site: ...' or 'on: device'")
+    if on is not None and on not in taken:
+        raise section.error(f"unknown device {on!r}", key="on", remedy=suggest(on, list(taken)))
+    site = _known_site(section, "site", section.text("site", taken.get(on or "")), sites)
+    if on is not None and site != taken[on]:
+        raise section.error(f"device {on!r} is at {taken[on]!r}", key="site", remedy="remove 'site'")
     store = Store(name=name, site=site, device=on, samples=section.integer("samples", 0))
     section.close()
-    return store
+    return [store]
 
 
-def _app(section: Section, continuum: Continuum) -> App:
+def _app(section: Section, continuum: Continuum) -> list[App]:
     period = section.quantity("every", units.duration, positive=True)
     app = App(
-        name=section.text("name"),
-        on=section.read("on", lambda value: continuum.matching(value if isinstance(value, list) else [value])),
+        name=section.name("name"),
+        on=section.read(
+            "on", lambda value: continuum.matching(value if isinstance(value, list) else [value])
+        ),
         period_s=period,
         deadline_s=section.quantity("deadline", units.duration, period, positive=True),
         work_s=section.quantity("work", units.duration, period / 4, positive=True),
@@ -230,45 +255,55 @@ def _app(section: Section, continuum: Continuum) -> App:
     )
     if app.work_s > app.deadline_s:
         remedy = "give a deadline of at least its 'work'"
-        raise section.error(f"app {app.name!r} cannot meet its deadline even alone", key="work", remedy=remedy)
+        raise section.error(
+            f"app {app.name!r} cannot meet its deadline even alone", key="work", remedy=remedy
+        )
     section.close()
-    return app
+    return [app]
 
 
-# -- signals ----------------------------------------------------------------------------------------------------
+# -- signals -------------------------------------------------------------------------------------------------
+
+_MBPS, _LOAD = ("mbps", 1e6 / 8), ("load", 1.0)  # a trace's column, and what one of it is in SI
 
 
-def _signal(section: Section, key: str, parser: Callable[[object], float]) -> Signal | None:
-    """A quantity, or a mapping: {trace: file.csv, scale: 0.5} or {steps: [[0 s, 20 Mbit/s], ...], repeat: 60 s}."""
+def _signal(
+    section: Section, key: str, parser: Callable[[object], float], column: tuple[str, float] = _MBPS
+) -> Signal | None:
+    """A quantity, {trace: file.csv, scale: 0.5} or {steps: [[0 s, 20 Mbit/s], ...], repeat: 60 s}."""
     if not section.is_mapping(key):
         value = section.quantity(key, parser, None)
         return None if value is None else Constant(value)
     given = section.section(key)
     assert given is not None
-    scale = given.number("scale", 1.0)
-    signal = _trace(given, "trace", 1.0) if "trace" in given else _steps(given, parser)
-    given.value("trace", None), given.value("steps", None), given.value("repeat", None)
+    signal = _scaled(_trace(given, column) if "trace" in given else _steps(given, parser), given)
     given.close()
+    return signal
+
+
+def _scaled(signal: Signal, section: Section) -> Signal:
+    scale = section.number("scale", 1.0)
     return signal if scale == 1.0 else Scaled(signal, scale)
 
 
-def _trace(section: Section, key: str, scale: float) -> Signal:
-    trace = section.read(key, lambda value: read_trace(section.file.parent / str(value)))
-    return trace if scale == 1.0 else Scaled(trace, scale)
+def _trace(section: Section, column: tuple[str, float]) -> Signal:
+    path = section.file.parent / section.text("trace")
+    return section.read("trace", lambda _: read_trace(path, *column))
 
 
 def _steps(section: Section, parser: Callable[[object], float]) -> Signal:
-    def pairs(value: Any) -> list[tuple[float, float]]:
-        if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
-            raise InputError("expected a list of [time, value]", remedy="write [[0 s, 20 Mbit/s], [60 s, 5 Mbit/s]]")
-        steps = [(units.duration(time), parser(number)) for time, number in value]
-        if any(number < 0 for _, number in steps):
-            raise InputError("a value is negative", remedy="give zero or more")
-        return steps
-
-    steps = section.read("steps", pairs)
     period = section.quantity("repeat", units.duration, float("inf"), positive=True)
-    try:
-        return Steps(tuple(t for t, _ in steps), tuple(v for _, v in steps), period)
-    except InputError as error:
-        raise section.error(error.found, key="steps") from error
+
+    def steps(value: Any) -> Steps:
+        if not isinstance(value, list) or not all(
+            isinstance(pair, list) and len(pair) == 2 for pair in value
+        ):
+            raise InputError(
+                "expected a list of [time, value]", remedy="write [[0 s, 20 Mbit/s], [60 s, 5 Mbit/s]]"
+            )
+        values = tuple(parser(number) for _, number in value)
+        if any(number < 0 for number in values):
+            raise InputError("a value is negative", remedy="give zero or more")
+        return Steps(tuple(units.duration(time) for time, _ in value), values, period)
+
+    return section.read("steps", steps)

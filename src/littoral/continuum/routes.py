@@ -14,17 +14,20 @@ from dataclasses import dataclass, field
 from littoral.continuum.continuum import Continuum
 from littoral.continuum.device import Device
 from littoral.continuum.link import Link, loss_limit
-from littoral.continuum.signal import Constant, Signal
+from littoral.continuum.signal import Constant, Lowest, Signal
 from littoral.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
 class Pipe:
-    """A shared capacity in bytes/s over time; ``link`` is the described link it belongs to, if any."""
+    """A shared capacity in bytes/s over time; ``link`` is the described link it hangs on, if any."""
 
     name: str
     capacity: Signal
     link: str = ""
+
+    def __hash__(self) -> int:
+        return hash(self.name)  # a trace has thousands of values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,11 +128,16 @@ class Routes:
         own = device.uplink if way == "up" else device.downlink
         switch = None if inner is None or inner.shared else inner.forward if way == "up" else inner.backward
         rates = [signal for signal in (own, switch) if signal is not None]
-        capacity = min(rates, key=lambda signal: signal.mean()) if rates else Constant(math.inf)
-        return self._pipe(f"{device.name}.{way}", capacity, inner.name if inner and switch is capacity else "")
+        return self._pipe(f"{device.name}.{way}", _lowest(rates), "" if inner is None else inner.name)
 
     def _pipe(self, name: str, capacity: Signal, link: str) -> Pipe:
         return self._pipes.setdefault(name, Pipe(name, capacity, link))
+
+
+def _lowest(rates: list[Signal]) -> Signal:
+    if all(isinstance(rate, Constant) for rate in rates):
+        return min(rates, key=lambda rate: rate.mean(), default=Constant(math.inf))
+    return rates[0] if len(rates) == 1 else Lowest(tuple(rates))
 
 
 def missing_link(a: str, b: str) -> InputError:
@@ -138,5 +146,5 @@ def missing_link(a: str, b: str) -> InputError:
         found = f"site {a!r} has several communicating devices but no network of its own"
     else:
         found = f"no link leads from site {a!r} to site {b!r}"
-    remedy = f"add a link {{between: [{a}, {b}], bandwidth: 1 Gbit/s, latency: 0.2 ms}}, with your own numbers"
+    remedy = f"add a link {{between: [{a}, {b}], bandwidth: 1 Gbit/s, latency: 0.2 ms}}"
     return InputError(found, remedy=remedy, key="links")

@@ -31,21 +31,21 @@ def _device(device: Device) -> dict[str, Any]:
     row: dict[str, Any] = {"name": device.name, "site": device.site, "label": device.kind}
     if device.step.seconds_per_sample is not None:
         row["step"] = {
-            "fixed": f"{device.step.fixed_seconds!r} s",
-            "per_sample": f"{device.step.seconds_per_sample!r} s",
+            "fixed": _quantity(device.step.fixed_seconds, "s"),
+            "per_sample": _quantity(device.step.seconds_per_sample, "s"),
         }
     else:
-        row["speed"] = f"{device.step.flops!r} FLOP/s"
-        row["overhead"] = f"{device.step.fixed_seconds!r} s"
-    row["memory"] = f"{device.memory_bytes!r} B"
-    row["memory_bandwidth"] = f"{device.memory_bytes_per_s!r} B/s"
+        row["speed"] = _quantity(device.step.flops, "FLOP/s")
+        row["overhead"] = _quantity(device.step.fixed_seconds, "s")
+    row["memory"] = _quantity(device.memory_bytes, "B")
+    row["memory_bandwidth"] = _quantity(device.memory_bytes_per_s, "B/s")
     for key, signal in (("uplink", device.uplink), ("downlink", device.downlink)):
         if signal is not None:
             row[key] = signal_document(signal, "B/s")
     if device.price_usd_per_s:
-        row["price"] = f"{device.price_usd_per_s!r} USD/s"
+        row["price"] = _quantity(device.price_usd_per_s, "USD/s")
     row["load"] = signal_document(device.load, "")
-    row["jitter"] = device.jitter
+    row["jitter"] = float(device.jitter)
     return row
 
 
@@ -54,9 +54,9 @@ def _link(link: Link) -> dict[str, Any]:
         "between": [link.a, link.b],
         "up": signal_document(link.forward, "B/s"),
         "down": signal_document(link.backward, "B/s"),
-        "latency": f"{link.latency_s!r} s",
-        "price": f"{link.price_usd_per_byte!r} USD/B",
-        "loss": link.loss,
+        "latency": _quantity(link.latency_s, "s"),
+        "price": _quantity(link.price_usd_per_byte, "USD/B"),
+        "loss": float(link.loss),
         "duplex": "half" if link.half_duplex else "full",
         "shared": link.shared,
     }
@@ -66,10 +66,10 @@ def _app(app: App) -> dict[str, Any]:
     row: dict[str, Any] = {
         "name": app.name,
         "on": list(app.on),
-        "every": f"{app.period_s!r} s",
-        "deadline": f"{app.deadline_s!r} s",
-        "work": f"{app.work_s!r} s",
-        "demand": app.demand,
+        "every": _quantity(app.period_s, "s"),
+        "deadline": _quantity(app.deadline_s, "s"),
+        "work": _quantity(app.work_s, "s"),
+        "demand": float(app.demand),
     }
     return row | ({"run": app.run} if app.run else {})
 
@@ -83,13 +83,18 @@ def signal_document(signal: Signal, unit: str) -> Any:
     """A signal as it is written in YAML."""
     match signal:
         case Constant(value=value):
-            return f"{value!r} {unit}".strip() if unit else value
+            return _quantity(value, unit)
         case Scaled(signal=inner, factor=factor):
             document = signal_document(inner, unit)
             if isinstance(document, dict):
                 return document | {"scale": document.get("scale", 1.0) * factor}
-            return {"steps": [["0 s", document]], "scale": factor}
+            return _quantity(signal.mean(), unit)  # of a constant
         case Steps(times=times, values=values, period=period):
-            steps = [[f"{t!r} s", f"{v!r} {unit}".strip() if unit else v] for t, v in zip(times, values, strict=True)]
-            return {"steps": steps} | ({} if math.isinf(period) else {"repeat": f"{period!r} s"})
+            steps = [[_quantity(t, "s"), _quantity(v, unit)] for t, v in zip(times, values, strict=True)]
+            return {"steps": steps} | ({} if math.isinf(period) else {"repeat": _quantity(period, "s")})
     raise TypeError(f"a live signal cannot be written down: {signal!r}")
+
+
+def _quantity(value: float, unit: str) -> Any:
+    """Every digit; float() because NumPy's numbers do not print as numbers."""
+    return f"{float(value)!r} {unit}" if unit else float(value)

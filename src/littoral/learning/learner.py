@@ -69,16 +69,23 @@ class Holder:
 
     def __init__(self, vector: Tensor, recipe: Recipe, trained: int) -> None:
         self.vector = vector
+        self._shared = False  # whether somebody else reads this very vector
         self._recipe, self._trained = recipe, trained
         self._optimizer: Optimizer | None = None  # a worker that only pushes gradients never needs one
 
     def load(self, vector: Tensor, start: int = 0) -> None:
         """Copy a slice in."""
+        self._own()
         self.vector[start : start + len(vector)].copy_(vector)
 
     def snapshot(self) -> Tensor:
-        """A copy that later steps do not change."""
-        return self.vector.clone()
+        """The vector as it is now; the next change is made on a copy."""
+        self._shared = True
+        return self.vector
+
+    def _own(self) -> None:
+        if self._shared:
+            self.vector, self._shared = self.vector.clone(), False
 
     def mean(self, parts: Sequence[tuple[Tensor, float]]) -> Tensor:
         """The weighted mean, summed in the order given."""
@@ -92,6 +99,7 @@ class Holder:
 
     def step(self, gradient: Tensor, samples: float) -> None:
         """One optimiser step, as long as ``samples`` samples deserve."""
+        self._own()
         self._make_optimizer().step(self.vector, gradient, step_scale(self._recipe, samples))
 
     def state(self) -> dict[str, Tensor]:
@@ -101,7 +109,7 @@ class Holder:
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Copy back what ``state`` gave."""
-        self.load(state["vector"])
+        self.load(state["vector"].clone())
         prefix = "optimizer."
         memory = {name[len(prefix) :]: v for name, v in state.items() if name.startswith(prefix)}
         if memory:
@@ -130,5 +138,15 @@ class Learner(Holder):
         return torch.zeros_like(self.vector)
 
     def load(self, vector: Tensor, start: int = 0) -> None:
-        """Copy a slice in; a whole vector that nobody else changes is copied just the same."""
-        self.replica.load(vector, start)
+        """Copy a slice in; a whole vector is taken over as it is, and copied only when it must change."""
+        if len(vector) == len(self.vector):
+            self.replica.adopt(vector)
+            self.vector, self._shared = vector, True
+        else:
+            self._own()
+            self.replica.load(vector, start)
+
+    def _own(self) -> None:
+        if self._shared:
+            super()._own()
+            self.replica.adopt(self.vector)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Span:
     def split(self, count: int) -> tuple[Span, Span]:
         """The first ``count`` positions, and the rest."""
         middle = self.start + count
-        return replace(self, stop=middle), replace(self, start=middle)
+        return Span(self.epoch, self.origin, self.start, middle), Span(self.epoch, self.origin, middle, self.stop)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from littoral.continuum.app import TRAINING_DEMAND, App, crowding
 from littoral.continuum.continuum import Continuum
@@ -135,18 +136,18 @@ def predict_allreduce(setting: Setting, workers: Sequence[Worker]) -> Prediction
     n, size = len(workers), setting.task.vector_bytes
     devices = [worker.device for worker in workers]
     steps = max(math.ceil(worker.shard / worker.batch) for worker in workers)
-    compute, spread = _slowest(setting, workers)
+    compute, spread = lockstep_seconds(setting, workers)
     transfer, latency = ring_seconds(setting, devices, size)
     update = max(update_seconds(setting, device, size) for device in devices)
     rounds = setting.epochs * steps
     startup = startup_seconds(setting, workers)
     terms = (
         Term(name="start-up", seconds=startup, formula="slowest shard and model from its store"),
-        Term(name="compute", seconds=rounds * compute, formula=f"{rounds} steps x max_i step_i(b_i)"),
+        Term(name="compute", seconds=setting.epochs * compute, formula=f"{rounds} steps x max_i step_i(b_i)"),
         Term(
             name="jitter",
-            seconds=rounds * spread,
-            formula="steps x expected worst of those about equally slow",
+            seconds=setting.epochs * spread,
+            formula="expected worst of those about equally slow",
         ),
         Term(
             name="transfer",
@@ -186,22 +187,22 @@ def _bsp_terms(
 ) -> tuple[Term, ...]:
     rounds = setting.epochs * steps
     pull = push = update = 0.0
-    compute, spread = _slowest(setting, workers)
+    compute, spread = lockstep_seconds(setting, workers)
     for server in servers:
         size = 4.0 * (server.stop - server.start)
         down = [setting.routes.between(server.device, worker.device) for worker in workers]
         up = [setting.routes.between(worker.device, server.device) for worker in workers]
         pull = max(pull, last_arrival([0.0] * len(workers), down, size))
         starts = [step_seconds(setting, worker.device, worker.batch) for worker in workers]
-        push = max(push, last_arrival(starts, up, size) - compute)
+        push = max(push, last_arrival(starts, up, size) - max(starts))
         update = max(update, update_seconds(setting, server.device, size))
     return (
         Term(name="pull", seconds=rounds * pull, formula=f"{rounds} steps x everyone's parameters at once"),
-        Term(name="compute", seconds=rounds * compute, formula="steps x max_i step_i(b_i)"),
+        Term(name="compute", seconds=setting.epochs * compute, formula="steps x max_i step_i(b_i)"),
         Term(
             name="jitter",
-            seconds=rounds * spread,
-            formula="steps x expected worst of those about equally slow",
+            seconds=setting.epochs * spread,
+            formula="expected worst of those about equally slow",
         ),
         Term(name="push", seconds=rounds * push, formula="steps x last gradient, in order of arrival"),
         Term(name="update", seconds=rounds * update, formula="steps x 3 passes over the vector in memory"),
@@ -253,28 +254,54 @@ def _async_terms(
     setting: Setting, workers: Sequence[Worker], servers: Sequence[Server], steps: Sequence[int], limit: float
 ) -> tuple[Term, ...]:
     cycles = async_cycles(setting, workers, servers)
-    computes = [step_seconds(setting, worker.device, worker.batch) for worker in workers]
-    if math.isfinite(
-        limit
-    ):  # nobody gets more than the bound ahead, so in the long run all go at the slowest pace
-        slowest = max(cycles)
-        cycles = [slowest] * len(cycles)
-    last = max(range(len(workers)), key=lambda i: steps[i] * cycles[i])
-    rounds = setting.epochs * steps[last]
-    name = workers[last].name
+    full = [step_seconds(setting, worker.device, worker.batch) for worker in workers]
+    computes = [_shard_seconds(setting, worker) for worker in workers]
+    exchanges = [n * (cycle - step) for n, cycle, step in zip(steps, cycles, full, strict=True)]
+    pace = ""
+    if math.isfinite(limit):  # nobody gets more than the bound ahead: in the long run all go at the slowest pace
+        slowest, pace = max(cycles), ", at the slowest's pace"
+        exchanges = [n * slowest - compute for n, compute in zip(steps, computes, strict=True)]
+    last = max(range(len(workers)), key=lambda i: computes[i] + exchanges[i])
+    name, epochs = workers[last].name, setting.epochs
     return (
-        Term(name="compute", seconds=rounds * computes[last], formula=f"{rounds} steps of {name}, the last to finish"),
-        Term(name="exchange", seconds=rounds * (cycles[last] - computes[last]),
-             formula=f"push, pull and queue of {name}" + ("" if math.isinf(limit) else ", at the slowest's pace")),
-    )  # fmt: skip
+        Term(
+            name="compute",
+            seconds=epochs * computes[last],
+            formula=f"{epochs * steps[last]} steps of {name}, the last to finish",
+        ),
+        Term(name="exchange", seconds=epochs * exchanges[last], formula=f"push, pull and queue of {name}{pace}"),
+    )
+
+
+def _shard_seconds(setting: Setting, worker: Worker) -> float:
+    """Compute seconds of one epoch of a worker's own shard, its short last batch included."""
+    whole, rest = divmod(worker.shard, worker.batch)
+    seconds = whole * step_seconds(setting, worker.device, worker.batch)
+    return seconds + (step_seconds(setting, worker.device, rest) if rest else 0.0)
 
 
 # -- parts --------------------------------------------------------------------------------------------------------
 
 
-def _slowest(setting: Setting, workers: Sequence[Worker]) -> tuple[float, float]:
-    """The slowest step, and what jitter adds: the expected maximum over those within a tenth of it."""
-    times = [step_seconds(setting, worker.device, worker.batch) for worker in workers]
+def lockstep_seconds(setting: Setting, workers: Sequence[Worker]) -> tuple[float, float]:
+    """Compute seconds of one epoch in lock-step, and what jitter adds: every round lasts as long as its slowest step.
+
+    Rounds in which everybody has a full batch are alike; the last ones, in which shards run out, are looked at singly.
+    """
+    full = min(worker.shard // worker.batch for worker in workers)
+    last = max(math.ceil(worker.shard / worker.batch) for worker in workers)
+    compute, spread = _round(setting, workers, [worker.batch for worker in workers]) if full else (0.0, 0.0)
+    compute, spread = full * compute, full * spread
+    for number in range(full, last):
+        batches = [min(worker.batch, max(0, worker.shard - number * worker.batch)) for worker in workers]
+        slowest, extra = _round(setting, workers, batches)
+        compute, spread = compute + slowest, spread + extra
+    return compute, spread
+
+
+def _round(setting: Setting, workers: Sequence[Worker], batches: Sequence[int]) -> tuple[float, float]:
+    """The slowest step, and the expected maximum of jitter over those within a tenth of it."""
+    times = [step_seconds(setting, w.device, b) if b else 0.0 for w, b in zip(workers, batches, strict=True)]
     slowest = max(times)
     close = [worker for worker, t in zip(workers, times, strict=True) if t >= 0.9 * slowest]
     jitter = max(setting.continuum.device(worker.device).jitter for worker in close)
@@ -287,8 +314,6 @@ def expected_maximum(n: int) -> float:
     >>> round(expected_maximum(1), 2), round(expected_maximum(4), 2)
     (0.0, 1.05)
     """
-    from statistics import NormalDist
-
     return NormalDist().inv_cdf((n - 0.375) / (n + 0.25))
 
 

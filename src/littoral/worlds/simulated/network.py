@@ -208,29 +208,32 @@ class FluidNetwork:
 
     def _share(self) -> None:
         self._waiting = False
-        classes, pipes = self._reach()
-        rates = _water_fill(classes, pipes)
+        fresh, self._fresh = self._fresh, {}
+        dirty, self._dirty = self._dirty, {}
+        classes, pipes = self._reach(fresh, dirty)
+        rates = _fill_one(next(iter(pipes)), classes) if len(pipes) == 1 else _water_fill(classes, pipes)
         for group, rate in rates.items():
-            if rate != group.rate or group in self._fresh:
+            if rate != group.rate or group in fresh:
                 self._settle(group)
                 group.rate = rate
                 self._schedule(group)
-        self._dirty.clear()
-        self._fresh.clear()
 
-    def _reach(self) -> tuple[dict[_Class, None], dict[_Pipe, None]]:
+    def _reach(
+        self, fresh: dict[_Class, None], dirty: dict[_Pipe, None]
+    ) -> tuple[dict[_Class, None], dict[_Pipe, None]]:
         """Every class a change can affect, through shared pipes."""
         pipes: dict[_Pipe, None] = {}
-        classes: dict[_Class, None] = dict(self._fresh)
-        todo = [pipe for group in self._fresh for pipe in group.pipes] + list(self._dirty)
+        classes: dict[_Class, None] = dict(fresh)
+        todo = list(dirty)  # the pipes of a fresh class are dirty
         while todo:
             pipe = todo.pop()
-            if pipe in pipes:
-                continue
-            pipes[pipe] = None
-            for group in pipe.classes:
-                classes[group] = None
-                todo.extend(other for other in group.pipes if other not in pipes)
+            if pipe not in pipes:
+                pipes[pipe] = None
+                for group in pipe.classes:
+                    if group not in classes or group in fresh:
+                        classes[group] = None
+                        if len(group.pipes) > 1:
+                            todo.extend(group.pipes)
         return classes, pipes
 
     def _schedule(self, group: _Class) -> None:
@@ -296,6 +299,25 @@ class FluidNetwork:
         else:
             self._fresh[group] = None
         self._arm()
+
+
+def _fill_one(pipe: _Pipe, classes: dict[_Class, None]) -> dict[_Class, float]:
+    """The usual case, one shared pipe: whoever cannot take an even share leaves the rest to the others."""
+    rates = {}
+    left, count = pipe.capacity, sum(group.count for group in pipe.classes)
+    for group in sorted(classes, key=_cap):
+        if not group.pipes:
+            rates[group] = group.cap
+            continue
+        rate = min(group.cap, left / count)
+        rates[group] = rate
+        left = max(0.0, left - rate * group.count)
+        count -= group.count
+    return rates
+
+
+def _cap(group: _Class) -> float:
+    return group.cap
 
 
 def _water_fill(classes: dict[_Class, None], pipes: dict[_Pipe, None]) -> dict[_Class, float]:

@@ -6,6 +6,7 @@ that dies is noticed after ``DETECTION_S``. docs/assumptions.md lists what is le
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
@@ -98,7 +99,17 @@ class Session:
     # -- the world's side ---------------------------------------------------------------------------------------
 
     def events(self) -> Iterator[Event]:
-        self._begin()
+        # A run makes no cycles worth collecting, and looking for them costs a third of the time at 1,000 nodes.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            self._begin()
+            yield from self._until_stopped()
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _until_stopped(self) -> Iterator[Event]:
         while not self._stopped:
             alive = self.kernel.step_instant()
             if self._events:

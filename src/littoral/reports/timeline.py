@@ -1,0 +1,73 @@
+"""The Gantt chart of a run as plain lanes and marks, small enough to draw; HTML and PNG draw the same ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from littoral.reports.spans import Span, thinned
+from littoral.reports.story import Happening, Story
+from littoral.units import show_duration
+
+MOST_SPANS = 20_000
+MOST_ROWS = 60
+KINDS = ("compute", "fetch", "send", "wait", "lost")
+RUN_ROW = "run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """``lanes[kind][row]`` are the spans of a kind on a row; ``notes`` says what was simplified."""
+
+    rows: tuple[str, ...]
+    lanes: dict[str, dict[str, list[Span]]]
+    marks: dict[str, list[Happening]]
+    seconds: float
+    notes: tuple[str, ...]
+
+
+def timeline_of(story: Story, most_spans: int = MOST_SPANS, most_rows: int = MOST_ROWS) -> Timeline | None:
+    """The chart of a run; None when its journal kept no single steps."""
+    if not story.detailed:
+        return None
+    rows = _rows(story, most_rows)
+    spans = dict(zip(KINDS, (story.computing, story.fetching, story.sending, story.waiting, story.lost), strict=True))
+    keys = [(kind, row) for kind in KINDS for row in rows if spans[kind].get(row)]
+    lanes, pause = thinned([spans[kind][row] for kind, row in keys], most_spans, story.seconds)
+    drawn: dict[str, dict[str, list[Span]]] = {kind: {} for kind in KINDS}
+    for (kind, row), lane in zip(keys, lanes, strict=True):
+        drawn[kind][row] = lane
+    notes = []
+    if len(rows) < len(story.nodes):
+        notes.append(f"{len(rows)} of {len(story.nodes)} nodes are drawn: servers, what failed, then the first workers.")
+    if pause:
+        notes.append(f"Simplified for drawing: spans less than {show_duration(pause)} apart are drawn as one.")
+    return Timeline(
+        rows=(RUN_ROW, *rows), lanes=drawn, marks=_marks(story, rows), seconds=story.seconds, notes=tuple(notes)
+    )
+
+
+def _rows(story: Story, most: int) -> tuple[str, ...]:
+    if len(story.nodes) <= most:
+        return story.nodes
+    servers = [server.name for server in story.plan.servers]
+    struck = [happening.node for happening in story.happenings if happening.node]
+    chosen = list(dict.fromkeys([*servers, *struck, *story.nodes]))[:most]
+    return tuple(node for node in story.nodes if node in chosen)
+
+
+def _marks(story: Story, rows: tuple[str, ...]) -> dict[str, list[Happening]]:
+    """Marks by kind; what belongs to no drawn row goes to the run's own."""
+    marks: dict[str, list[Happening]] = {}
+    epochs = [
+        Happening(t=t, mark="epoch", node=RUN_ROW, text=f"epoch {number} done")
+        for number, t in enumerate(story.epochs, start=1)
+    ]
+    evaluations = [
+        Happening(t=e.t, mark="evaluation", node=RUN_ROW, text=f"accuracy {e.accuracy:.1%}") for e in story.evaluations
+    ]
+    for each in (*epochs, *evaluations, *story.happenings):
+        if each.mark == "finished":
+            continue
+        row = each.node if each.node in rows else RUN_ROW
+        marks.setdefault(each.mark, []).append(Happening(t=each.t, mark=each.mark, node=row, text=each.text))
+    return marks
