@@ -59,7 +59,7 @@ def test_aliases_repeat_values() -> None:
         ("x: &m {a: 1}\ny:\n  <<: *m\n", 3, "'<<' is not understood here"),
         ("a: 1\n[1, 2]: 3\n", 2, "a key is not text"),
         ("a: {{b}}\n", 1, "a key is not text"),
-        ("a: 1\nb: !!python/object:os.system {x: 1}\n", 2, "the tag '!!python/object:os.system' is not accepted"),
+        ("a: 1\nb: !!python/object:os.system {x: 1}\n", 2, "tag '!!python/object:os.system' is not accepted"),
         ("a: !!python/object/apply:os.system ['true']\n", 1, "is not accepted"),
         ("a: !!python/name:os.system\n", 1, "is not accepted"),
         ("a: !mine 3\n", 1, "the tag '!mine' is not accepted"),
@@ -191,7 +191,7 @@ def test_brief_is_short_whatever_the_value() -> None:
     for _ in range(60):
         bomb = [bomb] * 10
     for value in ("x" * 10**6, list(range(10**6)), bomb, {"a": bomb}, 10**5000, [10**5000]):
-        assert len(brief(value)) < 200
+        assert len(brief(value)) < 400
     assert brief("a'b") == '"a\'b"'
 
 

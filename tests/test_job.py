@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 from littoral.continuum.load import load_continuum
 from littoral.continuum.write import continuum_document
 from littoral.errors import InputError
-from littoral.job import LINK_FAULTS, NODE_FAULTS, OBJECTIVES, SPLITS, Fault, Job, Limits, blame, job_document, load_job
+from littoral.job import (
+    LINK_FAULTS,
+    NODE_FAULTS,
+    OBJECTIVES,
+    SPLITS,
+    Fault,
+    Job,
+    Limits,
+    blame,
+    job_document,
+    load_job,
+)
 
 CONTINUUM = """\
 name: two
@@ -102,7 +113,13 @@ def test_every_key(folder: Path) -> None:
         ),
     )
     assert job.continuum == load_continuum(folder / "c.yaml")
-    assert [fault.target for fault in job.faults] == ["nano-2", "ps-1", "gpu", "region--plant", "plant--plant"]
+    assert [fault.target for fault in job.faults] == [
+        "nano-2",
+        "ps-1",
+        "gpu",
+        "region--plant",
+        "plant--plant",
+    ]
 
 
 def test_defaults(folder: Path) -> None:
@@ -163,7 +180,9 @@ def faults(draw: st.DrawFn) -> Fault:
     )
 
 
-plain_values = st.one_of(st.integers(-5, 5), st.booleans(), st.floats(-1e9, 1e9), st.sampled_from(["a", "no", "1"]))
+plain_values = st.one_of(
+    st.integers(-5, 5), st.booleans(), st.floats(-1e9, 1e9), st.sampled_from(["a", "no", "1"])
+)
 options = st.dictionaries(st.sampled_from(["lr", "mode", "on", "seed"]), plain_values, max_size=3)
 changes = st.fixed_dictionaries(
     {
@@ -285,6 +304,6 @@ def test_what_a_job_needs(folder: Path, text: str, line: int, parts: tuple[str, 
 
 def test_an_error_in_the_continuum_names_its_own_file(folder: Path) -> None:
     (folder / "c.yaml").write_text(CONTINUUM.replace("20 Mbit/s", "20"))
-    with pytest.raises(InputError, match=rf"c.yaml:8: bandwidth: 20 has no unit") as caught:
+    with pytest.raises(InputError, match=r"c.yaml:8: bandwidth: 20 has no unit") as caught:
         load(folder, MINIMAL)
     assert os.fspath(caught.value.file or "") == str(folder / "c.yaml")

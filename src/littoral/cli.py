@@ -158,7 +158,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Run the grid of strategies, planners and seeds, and print a table with the spread."""
-    from littoral.compare import compare as run_grid
+    from littoral.compare import compare_jobs
     from littoral.compare import summary
     from littoral import terminal
 
@@ -169,7 +169,7 @@ def compare(
         for name in names
         for planner in ([part for part in planners.split(",") if part] or [job.planner])
     ]
-    runs = run_grid(jobs, seeds=range(job.seed, job.seed + seeds), out=out, timing_only=timing_only)
+    runs = compare_jobs(jobs, seeds=range(job.seed, job.seed + seeds), out=out, timing_only=timing_only)
     rows = summary(runs)
     print(
         json.dumps({"rows": rows, "runs": [run.result for run in runs]})

@@ -27,7 +27,7 @@ class Run:
     result: dict[str, Any]
 
 
-def compare(jobs: Sequence[Job], *, seeds: Iterable[int], out: Path, timing_only: bool = False) -> list[Run]:
+def compare_jobs(jobs: Sequence[Job], *, seeds: Iterable[int], out: Path, timing_only: bool = False) -> list[Run]:
     """Run every job with every seed. All plans are made first, so that nothing starts if one is impossible."""
     from rich.console import Console
     from rich.progress import track

@@ -226,7 +226,7 @@ def _fault(section: Section, continuum: Continuum) -> Fault:
     kind = section.choice("kind", NODE_FAULTS + LINK_FAULTS)
     link = _fault_link(section, continuum) if kind in LINK_FAULTS else None
     node = section.text("node") if kind in NODE_FAULTS else ""
-    known = [*continuum.device_names, *(f"ps-{i}" for i in range(1, 9))]
+    known = list(dict.fromkeys([*continuum.device_names, *(f"ps-{i}" for i in range(1, 9))]))
     if node and node not in known:
         raise section.error(f"unknown node {node!r}", key="node", remedy=suggest(node, known))
     fault = Fault(

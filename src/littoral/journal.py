@@ -25,12 +25,13 @@ class Journal:
     """Writes a run's journal; ``detail=False`` leaves out the lines of single steps and messages."""
 
     def __init__(self, path: Path, *, append: bool = False, detail: bool = True) -> None:
-        self._path, self._detail = path, detail
-        self._mode = "ab" if append else "wb"
+        self._path, self._append, self._detail = path, append, detail
         self._file: IO[bytes] | None = None
 
     def __enter__(self) -> Journal:
-        self._file = self._path.open(self._mode, buffering=1 << 16)
+        if self._append:
+            _cut_partial_line(self._path)
+        self._file = self._path.open("ab" if self._append else "wb", buffering=1 << 16)
         return self
 
     def __exit__(
@@ -49,6 +50,15 @@ class Journal:
         """Hand what is written to the operating system."""
         if self._file is not None:
             self._file.flush()
+
+
+def _cut_partial_line(path: Path) -> None:
+    """A crash may have left half a line, to which nothing must be appended."""
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        with path.open("r+b") as file:
+            file.truncate(whole)
 
 
 def read_journal(path: Path) -> Iterator[Event]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from littoral.commands import SaveCheckpoint
 from littoral.continuum.write import continuum_document
 from littoral.errors import InputError, RunFailed
 from littoral.events import Event, RunStarted
@@ -38,7 +39,7 @@ class Options:
     reference: bool = True  # measure what one device alone needs, for goodput_efficiency
 
 
-def run(
+def run_job(
     job: Job, folder: Path, options: Options = Options(), *, watch: Watcher | None = None
 ) -> dict[str, Any]:
     """Plan a job and run it in the simulated world; the result, which ``folder`` keeps too."""
@@ -87,6 +88,8 @@ def run_plan(
                     watch(event, tally)
                 for command in supervisor.handle(event):
                     journal.write(command)
+                    if isinstance(command, SaveCheckpoint):
+                        journal.flush()  # what a checkpoint relies on must not be lost before it
                     session.perform(command)
         except RunFailed as error:
             tally.reason = str(error)

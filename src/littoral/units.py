@@ -157,12 +157,13 @@ def _scaled(value: float, steps: list[tuple[float, str]]) -> str:
     rounded = float(f"{abs(value):.3g}")
     factor, unit = next((step for step in steps if rounded >= step[0]), steps[-1])
     scaled = value / factor
-    return f"{scaled:.0f} {unit}" if abs(scaled) >= 999.5 else f"{scaled:.3g} {unit}"
+    return f"{scaled:.0f} {unit}" if 999.5 <= abs(scaled) < 1e6 else f"{scaled:.3g} {unit}"
 
 
 def show_duration(seconds: float) -> str:
     """For people: '1.89 s', '40 ms', '2.5 h'."""
-    return _scaled(seconds, [(86400, "d"), (3600, "h"), (60, "min"), (1, "s"), (1e-3, "ms"), (1e-6, "us")])
+    small = [(1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")]
+    return _scaled(seconds, [(86400, "d"), (3600, "h"), (60, "min"), (1, "s"), *small])
 
 
 def show_bytes(count: float) -> str:

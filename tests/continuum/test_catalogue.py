@@ -40,5 +40,5 @@ def test_an_unknown_kind_is_answered_with_the_nearest() -> None:
     assert find_kind("t4").name == "t4"
     with pytest.raises(InputError, match="unknown device kind 'jetson-nanoo'; did you mean 'jetson-nano'"):
         find_kind("jetson-nanoo")
-    with pytest.raises(InputError, match="known: .* more .*'step' and 'memory'"):
+    with pytest.raises(InputError, match=r"known: .* more .*'step' and 'memory'"):
         find_kind("qqqqqqqq")

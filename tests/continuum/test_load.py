@@ -20,15 +20,18 @@ sites:
 devices:
   - {name: nano-1, site: plant, kind: jetson-nano, count: 3, load: 20 %, jitter: 0.1}
   - {name: gpu, site: region, kind: t4, price: 0.36 USD/h, memory: 8 GiB, uplink: 1 Gbit/s}
-  - {name: box, site: region, label: mine, speed: 5 GFLOP/s, overhead: 2 ms, memory: 1 GB, memory_bandwidth: 10 GB/s}
+  - {name: box, site: region, label: mine, speed: 5 GFLOP/s, overhead: 2 ms, memory: 1 GB,
+     memory_bandwidth: 10 GB/s}
   - {name: pi, site: plant, step: {fixed: 5 ms, per_sample: 2 ms}, memory: 4 GB, downlink: 100 Mbit/s}
   - {name: old, site: plant, samples_per_second: 50 samples/s, memory: 1 GB}
 links:
   - {between: [plant, plant], bandwidth: 300 Mbit/s, shared: true, latency: 2 ms}
-  - {between: [plant, region], up: 10 Mbit/s, down: 50 Mbit/s, rtt: 80 ms, price: 0.09 USD/GB, loss: 1e-3, duplex: half}
+  - {between: [plant, region], up: 10 Mbit/s, down: 50 Mbit/s, rtt: 80 ms, price: 0.09 USD/GB, loss: 1e-3,
+     duplex: half}
 apps:
   - {name: sift, on: "nano-*", every: 200 ms}
-  - {name: look, on: [gpu, pi], every: 1 s, deadline: 500 ms, work: 100 ms, demand: 0.2, run: littoral.apps.sift}
+  - {name: look, on: [gpu, pi], every: 1 s, deadline: 500 ms, work: 100 ms, demand: 0.2,
+     run: littoral.apps.sift}
 stores:
   - {name: camera, site: plant, samples: 3855}
   - {name: disk, on: box}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from littoral.continuum.app import App
 from littoral.continuum.continuum import Continuum
 from littoral.continuum.device import Device, Site, StepTime
-from littoral.continuum.link import Link
+from littoral.continuum.link import HEADER_BYTES, Link
 from littoral.continuum.signal import Constant, Steps
 from littoral.events import (
     AppChecked,
@@ -28,7 +28,6 @@ from littoral.events import (
 )
 from littoral.job import Fault, Job
 from littoral.testing import MemoryKeeper, fail_at, simulate, small_continuum, small_job
-from littoral.worlds.node import HEADER_BYTES
 from littoral.worlds.simulated.ring import ring_bytes
 
 MODES = [("allreduce", {}), ("parameter_server", {"mode": "asp"}), ("parameter_server", {"mode": "bsp"}),

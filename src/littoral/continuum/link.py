@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from littoral.continuum.signal import Signal
 
+HEADER_BYTES = 128  # what a message costs on any link besides its vectors
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:

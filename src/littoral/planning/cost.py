@@ -18,6 +18,7 @@ from statistics import NormalDist
 from littoral.continuum.app import TRAINING_DEMAND, App, crowding
 from littoral.continuum.continuum import Continuum
 from littoral.continuum.device import Device, Workload
+from littoral.continuum.link import HEADER_BYTES
 from littoral.continuum.routes import Pipe, Route, Routes
 from littoral.planning.plan import Prediction, Server, Term, Worker
 from littoral.units import show_bytes
@@ -34,6 +35,11 @@ class Setting:
     task: Workload
     sample_bytes: int
     epochs: int
+
+
+def slice_bytes(server: Server) -> float:
+    """A message with a server's part of the vector."""
+    return 4.0 * (server.stop - server.start) + HEADER_BYTES
 
 
 # -- one device ---------------------------------------------------------------------------------------------------
@@ -127,7 +133,7 @@ def ring_seconds(setting: Setting, devices: Sequence[str], size: float) -> tuple
     if n < 2:
         return 0.0, 0.0
     ways = [setting.routes.between(a, b) for a, b in zip(devices, [*devices[1:], devices[0]], strict=True)]
-    amount = 2 * (n - 1) / n * size
+    amount = 2 * (n - 1) / n * size + HEADER_BYTES
     return amount / min(shared_rates(ways)), 2 * (n - 1) / n * sum(way.latency_s for way in ways)
 
 
@@ -157,7 +163,7 @@ def predict_allreduce(setting: Setting, workers: Sequence[Worker]) -> Prediction
         Term(name="latency", seconds=rounds * latency, formula="steps x 2(n-1) x mean latency of the ring"),
         Term(name="update", seconds=rounds * update, formula="steps x 3 passes over the vector in memory"),
     )
-    sent = 2 * (n - 1) / n * size
+    sent = 2 * (n - 1) / n * size + HEADER_BYTES
     ways = [setting.routes.between(a, b) for a, b in zip(devices, [*devices[1:], devices[0]], strict=True)]
     return _prediction(setting, workers, (), terms, startup, [(way, rounds * sent) for way in ways if n > 1])
 
@@ -176,7 +182,7 @@ def predict_servers(
     traffic = []
     for worker, count in zip(workers, steps, strict=True):
         for server in servers:
-            amount = setting.epochs * count * 4 * (server.stop - server.start)
+            amount = setting.epochs * count * slice_bytes(server)
             traffic.append((setting.routes.between(worker.device, server.device), amount))
             traffic.append((setting.routes.between(server.device, worker.device), amount))
     return _prediction(setting, workers, servers, (head, *terms), startup, traffic)
@@ -189,7 +195,7 @@ def _bsp_terms(
     pull = push = update = 0.0
     compute, spread = lockstep_seconds(setting, workers)
     for server in servers:
-        size = 4.0 * (server.stop - server.start)
+        size = slice_bytes(server)
         down = [setting.routes.between(server.device, worker.device) for worker in workers]
         up = [setting.routes.between(worker.device, server.device) for worker in workers]
         pull = max(pull, last_arrival([0.0] * len(workers), down, size))
@@ -216,7 +222,7 @@ def async_cycles(setting: Setting, workers: Sequence[Worker], servers: Sequence[
         compute = step_seconds(setting, worker.device, worker.batch)
         alone, shared = 0.0, 0.0
         for server in servers:
-            size = 4.0 * (server.stop - server.start)
+            size = slice_bytes(server)
             there = setting.routes.between(worker.device, server.device)
             back = setting.routes.between(server.device, worker.device)
             wire = size / there.rate() + size / back.rate()
@@ -236,7 +242,7 @@ def _stretched(
     demand: dict[Pipe, list[float]] = {}
     for i, worker in enumerate(workers):
         for server in servers:
-            size = 4.0 * (server.stop - server.start)
+            size = slice_bytes(server)
             for way in (setting.routes.between(worker.device, server.device),
                         setting.routes.between(server.device, worker.device)):  # fmt: skip
                 for pipe in way.pipes:
@@ -259,8 +265,9 @@ def _async_terms(
     exchanges = [n * (cycle - step) for n, cycle, step in zip(steps, cycles, full, strict=True)]
     pace = ""
     if math.isfinite(limit):  # nobody gets more than the bound ahead: in the long run all go at the slowest pace
-        slowest, pace = max(cycles), ", at the slowest's pace"
-        exchanges = [n * slowest - compute for n, compute in zip(steps, computes, strict=True)]
+        means = [(c + e) / n for c, e, n in zip(computes, exchanges, steps, strict=True)]
+        pace = ", at the slowest's pace"
+        exchanges = [n * max(means) - compute for n, compute in zip(steps, computes, strict=True)]
     last = max(range(len(workers)), key=lambda i: computes[i] + exchanges[i])
     name, epochs = workers[last].name, setting.epochs
     return (

@@ -139,7 +139,7 @@ def _exchange(setting: Setting, device: str, servers: Sequence[Server]) -> float
     """Seconds per step that a worker spends on its own way to the servers, alone on it."""
     longest = 0.0
     for server in servers:
-        size = 4.0 * (server.stop - server.start)
+        size = cost.slice_bytes(server)
         there = setting.routes.between(device, server.device)
         back = setting.routes.between(server.device, device)
         longest = max(longest, there.seconds(size) + back.seconds(size))

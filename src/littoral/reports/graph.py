@@ -1,7 +1,7 @@
-"""The continuum drawn as inline SVG: cloud above fog above edge, sites as boxes, links as lines as wide as their rate.
+"""The continuum as inline SVG: cloud above fog above edge, sites as boxes, links as wide as their rate.
 
-Every label has a place of its own: a link's stands above the lower of its two sites, within that site's width, so
-labels never meet whatever the shape of the graph. Colours come from the page's style sheet.
+Every label has a place of its own: a link's stands above the lower of its two sites, within that site's
+column, so labels never meet whatever the shape of the graph. Colours come from the page's style sheet.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class _Box:
     height: float
     ties: list[Tie] = field(default_factory=list)  # those whose label stands above this box
     above: float = 0.0  # where the labels begin
+    room: float = 0.0  # and how wide they may be
 
 
 def draw(outline: Outline) -> str:
@@ -45,7 +46,9 @@ def draw(outline: Outline) -> str:
     parts += [_site(box) for box in boxes.values()]
     title = f"Continuum of {sum(p.count for p in outline.places)} sites"
     return (
-        f'<svg class="graph" viewBox="0 0 {WIDTH} {y:.0f}" role="img" aria-label="{title}">' + "".join(parts) + "</svg>"
+        f'<svg class="graph" viewBox="0 0 {WIDTH} {y:.0f}" role="img" aria-label="{title}">'
+        + "".join(parts)
+        + "</svg>"
     )
 
 
@@ -63,7 +66,9 @@ def _lay_out(places: list[Place], ties: tuple[Tie, ...], y: float, boxes: dict[s
         step = room / len(row)
         for index, place in enumerate(row):
             x = GUTTER + step * index + (step - width) / 2
-            boxes[place.title] = _Box(place, x, top, width, _height(place), own[place.title], above)
+            boxes[place.title] = _Box(
+                place, x, top, width, _height(place), own[place.title], above, step - GAP
+            )
         y = top + max(_height(place) for place in row) + PAD
     return y
 
@@ -80,7 +85,7 @@ def _band(tier: str, top: float, bottom: float) -> str:
     )
 
 
-# -- links ------------------------------------------------------------------------------------------------------
+# -- links -----------------------------------------------------------------------------------------------
 
 
 def _lines(ties: tuple[Tie, ...], boxes: dict[str, _Box]) -> list[str]:
@@ -95,23 +100,28 @@ def _lines(ties: tuple[Tie, ...], boxes: dict[str, _Box]) -> list[str]:
         x2 = high.x + high.width * (order.index(tie) + 1) / (len(order) + 1)
         dashes = ' stroke-dasharray="9 5"' if tie.varies else ""
         paths.append(
-            f'<path class="link" d="{_course(low, high, x, x2)}" stroke-width="{_stroke(tie.rate):.1f}"{dashes}>'
+            f'<path class="link" d="{_course(low, high, x, x2)}" '
+            f'stroke-width="{_stroke(tie.rate):.1f}"{dashes}>'
             f"<title>{escape(tie.title)}</title></path>"
         )
         start = low.x + PAD + 14 * len(low.ties)
-        text = _cut(tie.label, low.width - (start - low.x))
-        labels.append(_text("linklabel", start, low.above + LINE * number + 12, text, tie.title))
+        text = _cut(tie.label, (low.width + low.room) / 2 - (start - low.x))
+        labels.append(
+            _text(f"linklabel {low.place.tier}", start, low.above + LINE * number + 12, text, tie.title)
+        )
     return paths + labels
 
 
 def _course(low: _Box, high: _Box, x: float, x2: float) -> str:
     """Straight up past the labels, then over to the other site's edge."""
     edge = low.above
+    rise = f"M{x:.0f} {low.y:.0f}V{edge:.0f}"
     if high.y >= low.y:  # side by side: over the top
-        return f"M{x:.0f} {low.y:.0f}V{edge:.0f}C{x:.0f} {edge - CURVE:.0f} {x2:.0f} {edge - CURVE:.0f} {x2:.0f} {high.y:.0f}"
+        over = edge - CURVE
+        return f"{rise}C{x:.0f} {over:.0f} {x2:.0f} {over:.0f} {x2:.0f} {high.y:.0f}"
     end = high.y + high.height
     bend = max(CURVE, (edge - end) / 2)
-    return f"M{x:.0f} {low.y:.0f}V{edge:.0f}C{x:.0f} {edge - bend:.0f} {x2:.0f} {end + bend:.0f} {x2:.0f} {end:.0f}"
+    return f"{rise}C{x:.0f} {edge - bend:.0f} {x2:.0f} {end + bend:.0f} {x2:.0f} {end:.0f}"
 
 
 def _stroke(rate: float) -> float:
@@ -119,14 +129,15 @@ def _stroke(rate: float) -> float:
     return min(9.0, 1.5 + 1.7 * max(0.0, math.log10(max(rate, 1.0) * 8 / 1e6)))
 
 
-# -- sites ------------------------------------------------------------------------------------------------------
+# -- sites -----------------------------------------------------------------------------------------------
 
 
 def _site(box: _Box) -> str:
     place, x = box.place, box.x
     many = f" ({place.count} sites alike)" if place.count > 1 else ""
     parts = [
-        f'<rect class="site" x="{x:.0f}" y="{box.y:.0f}" width="{box.width:.0f}" height="{box.height:.0f}" rx="8"/>',
+        f'<rect class="site" x="{x:.0f}" y="{box.y:.0f}" width="{box.width:.0f}" height="{box.height:.0f}" '
+        'rx="8"/>',
         _text("sitename", x + PAD, box.y + 20, _cut(place.title + many, box.width), ", ".join(place.members)),
     ]
     y = box.y + HEAD

@@ -11,11 +11,12 @@ from typing import Any
 from littoral.units import show_bytes, show_duration
 
 NONE = "-"
+_TEXT = ' class="text"'
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell of a table; ``order`` is what its column sorts by, ``bar`` a share of 1 drawn behind the text."""
+    """One cell of a table; ``order`` is what its column sorts by, ``bar`` a share of 1 drawn behind."""
 
     text: str
     order: float | None = None
@@ -25,22 +26,25 @@ class Cell:
 
 def table(heads: Sequence[tuple[str, str]], rows: Sequence[Sequence[Cell]], caption: str) -> str:
     """A table whose columns sort when their heading is pressed; a heading is (text, what it means)."""
+    words = {i for i in range(1, len(heads)) if all(row[i].order is None for row in rows)}
     head = "".join(
-        f'<th scope="col" aria-sort="none"><button type="button" title="{escape(hint)}">{escape(text)}</button></th>'
-        for text, hint in heads
+        f'<th scope="col" aria-sort="none"{_TEXT if i in words else ""}>'
+        f'<button type="button" title="{escape(hint)}">{escape(text)}</button></th>'
+        for i, (text, hint) in enumerate(heads)
     )
-    body = "".join(f"<tr>{''.join(_cell(cell, first=i == 0) for i, cell in enumerate(row))}</tr>" for row in rows)
+    body = "".join(
+        f"<tr>{''.join(_cell(cell, i, i in words) for i, cell in enumerate(row))}</tr>" for row in rows
+    )
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
         f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
-def _cell(cell: Cell, *, first: bool) -> str:
-    name = "th" if first else "td"
-    scope = ' scope="row"' if first else ""
+def _cell(cell: Cell, column: int, words: bool) -> str:
+    name, scope = ("td", "") if column else ("th", ' scope="row"')
     order = "" if cell.order is None else f' data-order="{cell.order!r}"'
-    kind = f' class="{cell.mark}"' if cell.mark else ""
+    kind = f' class="{cell.mark}"' if cell.mark else _TEXT if words else ""
     bar = "" if cell.bar is None else f'<span class="bar" style="width:{100 * cell.bar:.1f}%"></span>'
     return f"<{name}{scope}{order}{kind}>{bar}<span>{escape(cell.text)}</span></{name}>"
 
@@ -79,7 +83,7 @@ def money(value: float | None) -> Cell:
 
 
 def plot(figure: dict[str, Any], label: str) -> str:
-    """A place for a figure and the figure itself, as data that the page's script draws when it comes into view."""
+    """A place for a figure, and the figure as data that the page's script draws when it comes into view."""
     from plotly.graph_objects import Figure
 
     drawn = Figure(figure["data"], figure["layout"] | {"template": "none"})
@@ -93,7 +97,8 @@ def plot(figure: dict[str, Any], label: str) -> str:
 
 def folded(summary: str, body: str, *, opened: bool = False, kind: str = "") -> str:
     """A part that opens when asked; ``body`` is HTML."""
-    return f'<details class="{kind}"{" open" if opened else ""}><summary>{escape(summary)}</summary>{body}</details>'
+    state = " open" if opened else ""
+    return f'<details class="{kind}"{state}><summary>{escape(summary)}</summary>{body}</details>'
 
 
 def paragraph(text: str, kind: str = "note") -> str:

@@ -1,4 +1,4 @@
-"""The continuum in few words: sites with their devices by role, identical ones together, and the links between.
+"""The continuum in few words: sites with their devices by role, identical ones together, and links.
 
 What the graph draws; nothing here knows about coordinates.
 """
@@ -93,7 +93,7 @@ def _alike(
     return groups.values()
 
 
-# -- devices ----------------------------------------------------------------------------------------------------
+# -- devices ---------------------------------------------------------------------------------------------
 
 
 def _entries(continuum: Continuum, plan: Plan, site: str) -> tuple[Entry, ...]:
@@ -123,7 +123,13 @@ def _servers(plan: Plan, device: str) -> str:
 
 
 def _entry(
-    continuum: Continuum, plan: Plan, kind: str, role: str, apps: tuple[str, ...], servers: str, names: list[str]
+    continuum: Continuum,
+    plan: Plan,
+    kind: str,
+    role: str,
+    apps: tuple[str, ...],
+    servers: str,
+    names: list[str],
 ) -> Entry:
     lines = [f"{kind} · {role}" + (f" {servers}" if servers else "")]
     workers = [worker for worker in plan.workers if worker.device in names]
@@ -154,12 +160,17 @@ def _names(names: Sequence[str]) -> str:
     parts = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
     stems = {part[1] for part in parts if part}
     numbers = [int(part[2]) for part in parts if part]
-    if len(names) > 1 and all(parts) and len(stems) == 1 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+    if (
+        len(names) > 1
+        and all(parts)
+        and len(stems) == 1
+        and numbers == list(range(numbers[0], numbers[-1] + 1))
+    ):
         return f"{names[0]}..{numbers[-1]}"
     return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
 
 
-# -- links ------------------------------------------------------------------------------------------------------
+# -- links -----------------------------------------------------------------------------------------------
 
 
 def _network(continuum: Continuum, site: str) -> str:
@@ -186,7 +197,7 @@ def _ties(continuum: Continuum, places: Sequence[Place]) -> Iterable[Tie]:
         yield Tie(
             low=below.title,
             high=above.title,
-            label=f"{above.title}: {rates}",
+            label=f"→ {above.title}: {rates}",
             title=f"{low} to {high}: {rates} one way{price}",
             rate=(link.forward.mean() + link.backward.mean()) / 2,
             varies=_varies(link.forward) or _varies(link.backward),
@@ -207,7 +218,8 @@ def _varies(signal: Signal) -> bool:
 def _rate(signal: Signal) -> str:
     if not _varies(signal):
         return show_rate(signal.at(0.0))
-    t, seen = 0.0, []
+    t = 0.0
+    seen: list[float] = []
     while t != float("inf") and len(seen) < 2000:
         seen.append(signal.at(t))
         t = signal.next_change(t)

@@ -9,10 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from littoral.continuum.device import TIERS
 from littoral.reports import figures
-from littoral.reports.markup import Cell, duration, money, number, paragraph, percent, plot, seconds, size, table
+from littoral.reports.markup import (
+    duration,
+    money,
+    paragraph,
+    percent,
+    plot,
+    size,
+)
+from littoral.reports.results import results
 from littoral.reports.story import Story
-from littoral.reports.tables import Ranking, Row, Spread, ranking_of, rows_of, summaries_of
+from littoral.reports.tables import Ranking, Row, ranking_of, rows_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +45,7 @@ def title_of(report: Report) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-# -- headline ---------------------------------------------------------------------------------------------------
+# -- headline --------------------------------------------------------------------------------------------
 
 
 def headline(report: Report) -> str:
@@ -54,31 +63,41 @@ def _setting(report: Report) -> str:
     task = first.job.get("task")
     name = str(task.get("name", "") if isinstance(task, dict) else task).rsplit(".", 1)[-1]
     continuum = first.continuum
-    tiers = " and ".join(dict.fromkeys(site.tier for site in continuum.sites))
+    tiers = ", ".join(tier for tier in TIERS if any(site.tier == tier for site in continuum.sites))
     place = f"{len(continuum.devices)} devices at {_count(len(continuum.sites), 'site')} ({tiers})"
     accuracy = first.result.get("target_accuracy")
-    goal = f"to an accuracy of {accuracy:.4g}" if accuracy else f"for {first.plan.epochs} epochs"
+    goal = f"to an accuracy of {100 * accuracy:.4g} %" if accuracy else f"for {first.plan.epochs} epochs"
     others = len({(s.job.get("name"), s.continuum.name) for s in report.stories}) - 1
     more = f" The first of {others + 1} different jobs is described here." if others else ""
     world = first.result.get("world", "simulated")
     return f"Training {name} {goal} on the continuum {continuum.name!r}: {place}. World: {world}.{more}"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def _count(many: int, noun: str) -> str:
+    return f"{many} {noun}" if many == 1 else f"{many} {noun}s"
 
 
 def _one_run(report: Report) -> list[tuple[str, str, str]]:
     row = report.rows[0]
     reached = row.time_to_target_s is not None
     error = row.prediction_error
-    predicted = f"{duration(row.predicted_s)} predicted" + ("" if error is None else f" ({error:+.1%})")
-    tiles = [("strategy", row.variant.split(",")[0], f"planner {report.stories[0].plan.planner}, seed {row.seed}")]
-    tiles.append(("time to target" if reached else "time", duration(row.time_to_target_s or row.time_s), predicted))
+    predicted = f"{duration(row.predicted_s)} predicted" + (
+        "" if error is None else f" ({100 * error:+.1f} %)"
+    )
+    tiles = [
+        ("strategy", row.variant.split(",")[0], f"planner {report.stories[0].plan.planner}, seed {row.seed}")
+    ]
+    tiles.append(
+        ("time to target" if reached else "time", duration(row.time_to_target_s or row.time_s), predicted)
+    )
     if row.accuracy is not None:
         target = report.stories[0].result.get("target_accuracy")
-        goal = "no target" if not target else f"target {target:.4g} {'reached' if reached else 'not reached'}"
-        tiles.append(("accuracy", f"{row.accuracy:.1%}", goal))
+        goal = (
+            "no target"
+            if not target
+            else f"target {100 * target:.4g} % {'reached' if reached else 'not reached'}"
+        )
+        tiles.append(("accuracy", percent(row.accuracy).text, goal))
     tiles.append(("sent", size(row.bytes_sent).text, f"{size(row.wan_bytes).text} between sites"))
     tiles.append(("cost", money(row.cost_usd).text, f"{row.epochs:.3g} epochs"))
     return tiles
@@ -87,7 +106,13 @@ def _one_run(report: Report) -> list[tuple[str, str, str]]:
 def _many_runs(report: Report) -> list[tuple[str, str, str]]:
     ranking, rows = report.ranking, report.rows
     variants = len({row.variant for row in rows})
-    tiles = [("runs", str(len(rows)), f"{_count(variants, 'variant')}, {_count(len({r.seed for r in rows}), 'seed')}")]
+    tiles = [
+        (
+            "runs",
+            str(len(rows)),
+            f"{_count(variants, 'variant')}, {_count(len({r.seed for r in rows}), 'seed')}",
+        )
+    ]
     if ranking.order:
         best, time = ranking.order[0]
         what = "fastest to the target" if ranking.to_target else "fastest"
@@ -100,7 +125,7 @@ def _many_runs(report: Report) -> list[tuple[str, str, str]]:
     accuracies = [row for row in rows if row.accuracy is not None]
     if accuracies:
         top = max(accuracies, key=lambda row: row.accuracy or 0.0)
-        tiles.append(("best final accuracy", f"{top.accuracy:.1%}", top.label))
+        tiles.append(("best final accuracy", percent(top.accuracy).text, top.label))
     return tiles
 
 
@@ -110,105 +135,31 @@ def _verdict(report: Report) -> str:
         return ""
     (best, time), (worst, slow) = ranking.order[0], ranking.order[-1]
     goal = "reaches the target" if ranking.to_target else "is done"
-    missed = f" Not ranked, as not every run reached the target: {'; '.join(ranking.unreached)}." if ranking.unreached else ""
-    return f"{best} {goal} in {duration(time)}, {ranking.ratio:.3g} times sooner than {worst} ({duration(slow)}).{missed}"
+    missed = (
+        f" Not ranked, as not every run reached the target: {'; '.join(ranking.unreached)}."
+        if ranking.unreached
+        else ""
+    )
+    means = " Means over seeds." if len(report.rows) > len({row.variant for row in report.rows}) else ""
+    sooner = f"{ranking.ratio:.3g} times sooner than {worst} ({duration(slow)})"
+    return f"{best} {goal} in {duration(time)}, {sooner}.{means}{missed}"
 
 
 def _tiles(tiles: list[tuple[str, str, str]]) -> str:
     cells = "".join(
-        f'<div class="tile"><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(more)}</small></dd></div>'
+        f'<div class="tile"><dt>{escape(name)}</dt><dd>{escape(value).replace("_", "_<wbr>")}'
+        f"<small>{escape(more)}</small></dd></div>"
         for name, value, more in tiles
     )
     return f'<dl class="tiles">{cells}</dl>'
 
 
-# -- result table -----------------------------------------------------------------------------------------------
-
-_HEADS = (
-    ("run", "strategy with its parameters, and planner"),
-    ("seed", "what all randomness of the run comes from"),
-    ("to target", "time until the median of three evaluations passed the target accuracy"),
-    ("total time", "the world's clock at the end"),
-    ("accuracy", "at the last evaluation"),
-    ("epochs", "times that all samples were used"),
-    ("throughput eff.", "samples per second, of what all devices could do alone without communication"),
-    ("goodput eff.", "time to the target if all compute were pooled at no cost, over the time it took"),
-    ("sent", "bytes of all messages"),
-    ("between sites", "bytes that left their site"),
-    ("cost", "devices for their time, and bytes that have a price"),
-    ("deadlines missed", "by background apps, of those checked"),
-    ("predicted", "what the plan foretold for as many epochs as the run did"),
-    ("error", "prediction minus run, as a share of the run"),
-)
+def result_tables(report: Report) -> str:
+    """What every run achieved."""
+    return results(report.rows)
 
 
-def results(report: Report) -> str:
-    """One row per run, and a summary where a variant ran with several seeds."""
-    slowest = max((row.time_to_target_s or row.time_s for row in report.rows), default=0.0)
-    body = [_result_row(row, slowest) for row in report.rows]
-    parts = ["<h2>Results</h2>", table(_HEADS, body, "Results of every run"), _spreads(report)]
-    return f'<section id="results">{"".join(parts)}</section>'
-
-
-def _result_row(row: Row, slowest: float) -> list[Cell]:
-    target = row.time_to_target_s
-    missed = Cell(f"{row.violated:,} of {row.checked:,}", row.violated, mark="bad" if row.violated else "")
-    return [
-        Cell(row.variant),
-        Cell(str(row.seed), row.seed),
-        Cell("not reached") if target is None else Cell(duration(target), target, target / slowest if slowest else None),
-        seconds(row.time_s),
-        percent(row.accuracy),
-        number(row.epochs),
-        percent(row.throughput_efficiency, 1),
-        percent(row.goodput_efficiency, 1),
-        size(row.bytes_sent),
-        size(row.wan_bytes),
-        money(row.cost_usd),
-        missed if row.checked else Cell("no apps"),
-        seconds(row.predicted_s),
-        number(None if row.prediction_error is None else 100 * row.prediction_error, "+.1f", " %"),
-    ]
-
-
-_SPREAD_HEADS = (
-    ("variant", "strategy with its parameters, and planner"),
-    ("seeds", "of the runs summarised"),
-    ("target reached", "runs that did, of all"),
-    ("to target", "mean and standard deviation over the runs that reached it"),
-    ("total time", "mean and standard deviation"),
-    ("accuracy", "mean and standard deviation"),
-    ("goodput eff.", "mean and standard deviation"),
-    ("cost", "mean and standard deviation"),
-)
-
-
-def _spreads(report: Report) -> str:
-    several = [summary for summary in summaries_of(report.rows) if len(summary.seeds) > 1]
-    rows = [
-        [
-            Cell(s.variant),
-            Cell(", ".join(map(str, s.seeds)), len(s.seeds)),
-            Cell(f"{s.reached} of {len(s.seeds)}", s.reached),
-            _spread(s.time_to_target_s, duration),
-            _spread(s.time_s, duration),
-            _spread(s.accuracy, lambda value: percent(value, 2).text),
-            _spread(s.goodput_efficiency, lambda value: percent(value, 2).text),
-            _spread(s.cost_usd, lambda value: money(value).text),
-        ]
-        for s in several
-    ]
-    return table(_SPREAD_HEADS, rows, "Over seeds: mean ± standard deviation") if rows else ""
-
-
-def _spread(value: Spread | None, show: object) -> Cell:
-    if value is None or not callable(show):
-        return Cell("-")
-    around = f" ± {show(value.deviation)}" if value.count > 1 else ""
-    return Cell(f"{show(value.mean)}{around}", value.mean)
-
-
-# -- learning curves --------------------------------------------------------------------------------------------
+# -- learning curves -------------------------------------------------------------------------------------
 
 
 def learning(report: Report) -> str:
@@ -221,6 +172,10 @@ def learning(report: Report) -> str:
         f"<div>{plot(accuracy, 'Accuracy against time for every run')}</div>"
         f"<div>{plot(loss, 'Loss against time for every run')}</div>"
     )
-    text = "On data the model has not seen, against the time of the run. Variants differ in colour, dash and symbol; "
-    text += "runs of one variant differ by seed. A star marks when the target counts as reached."
-    return f'<section id="learning"><h2>Learning</h2>{paragraph(text)}<div class="pair">{plots}</div></section>'
+    text = (
+        "On data the model has not seen, against the time of the run. Variants differ in colour, dash and "
+        "symbol; runs of one variant differ by seed. A star marks when the target counts as reached."
+    )
+    return (
+        f'<section id="learning"><h2>Learning</h2>{paragraph(text)}<div class="pair">{plots}</div></section>'
+    )

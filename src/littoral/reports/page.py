@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from html import escape
+from importlib.util import find_spec
+from pathlib import Path
 
-from littoral.errors import MissingExtra
+from littoral.errors import InputError, MissingExtra
 from littoral.reports import overview, sections
 from littoral.reports.assets import SCRIPT, STYLE
 from littoral.reports.markup import folded
 from littoral.reports.overview import Report, report_of, title_of
-from littoral.reports.story import Story
+from littoral.reports.png import pictures_of
+from littoral.reports.story import Story, read_story
 from littoral.reports.tables import Row
 
-OVERVIEW: tuple[Callable[[Report], str], ...] = (overview.headline, overview.results, overview.learning)
+OVERVIEW: tuple[Callable[[Report], str], ...] = (overview.headline, overview.result_tables, overview.learning)
 
 PER_RUN: tuple[Callable[[Story, Row], str], ...] = (
     sections.continuum,
@@ -26,7 +30,33 @@ PER_RUN: tuple[Callable[[Story, Row], str], ...] = (
     sections.reproduce,
 )
 
-_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:"
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
+    "font-src data:; form-action 'none'; base-uri 'none'"
+)
+
+
+def write_report(folders: list[Path], out: Path, png: bool = False) -> list[Path]:
+    """Write the report of one or several runs; the files written, the page first.
+
+    ``out`` is the page's file, or a folder to put ``report.html`` in. Pictures stand beside it. Everything is
+    made before anything is written, so a broken run leaves no file behind.
+    """
+    if not folders:
+        raise InputError("no run was named", remedy="name one or more folders that 'littoral run' wrote")
+    for package, needed in (("plotly", True), ("matplotlib", png)):
+        if needed and find_spec(package) is None:
+            raise MissingExtra(package, "report", "a report")
+    stories = [read_story(folder) for folder in folders]
+    page = out / "report.html" if out.is_dir() else out
+    files = {page: page_of(stories).encode()}
+    if png:
+        files |= {
+            page.with_name(f"{page.stem}-{name}.png"): data for name, data in pictures_of(stories).items()
+        }
+    for path, data in files.items():
+        _write(path, data)
+    return list(files)
 
 
 def page_of(stories: Sequence[Story]) -> str:
@@ -39,8 +69,9 @@ def page_of(stories: Sequence[Story]) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{title} - Littoral report</title><style>{STYLE}</style></head><body>"
-        f"{_navigation(report)}<main>{''.join(parts)}<footer>Written by Littoral from the journals of the runs."
-        "</footer></main><noscript>Tables need no script, but the figures do.</noscript>"
+        f"{_navigation(report)}<main>{''.join(parts)}"
+        "<footer>Written by Littoral from the journals of the runs.</footer></main>"
+        "<noscript>Tables need no script, but the figures do.</noscript>"
         f"<script>{_plotly_js()}</script><script>{SCRIPT}</script></body></html>\n"
     )
 
@@ -68,8 +99,19 @@ def _navigation(report: Report) -> str:
 
 
 def _plotly_js() -> str:
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise MissingExtra("plotly", "report", "an HTML report") from error
+    from plotly.offline import get_plotlyjs
+
     return str(get_plotlyjs())
+
+
+def _write(path: Path, data: bytes) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_bytes(data)
+        os.replace(draft, path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise InputError(
+            f"cannot write it: {error.strerror}", file=path, remedy="choose a place to write to"
+        ) from error

@@ -1,4 +1,4 @@
-"""The main figures as PNG, drawn with matplotlib for papers and slides: accuracy, timeline, use of the network."""
+"""The main figures as PNG, drawn with matplotlib for papers and slides: accuracy, timeline, network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pictures_of(stories: Sequence[Story]) -> dict[str, bytes]:
         pictures["accuracy"] = accuracy_picture(stories, rows)
     for number, (story, row) in enumerate(zip(stories, rows, strict=True), start=1):
         ending = f"-{number}" if len(stories) > 1 else ""
-        chart, uses = timeline_of(story), pipe_uses(story)
+        chart, (uses, _) = timeline_of(story), pipe_uses(story)
         if chart is not None:
             pictures[f"timeline{ending}"] = timeline_picture(chart, row.label)
         if uses:
@@ -61,16 +61,35 @@ def accuracy_picture(stories: Sequence[Story], rows: Sequence[Row]) -> bytes:
         style = look[row.variant]
         label = None if row.variant in named else _plain(row.variant)
         named.add(row.variant)
-        times, values = [e.t / factor for e in story.evaluations], [e.accuracy for e in story.evaluations]
-        axes.plot(times, values, color=style.colour, linestyle=style.line, marker=style.marker, markersize=4, label=label)
+        times, values = (
+            [e.t / factor for e in story.evaluations],
+            [100 * e.accuracy for e in story.evaluations],
+        )
+        axes.plot(
+            times,
+            values,
+            color=style.colour,
+            linestyle=style.line,
+            marker=style.marker,
+            markersize=4,
+            label=label,
+        )
         if row.time_to_target_s is not None and values:
-            reached = [value for t, value in zip(times, values, strict=True) if t * factor <= row.time_to_target_s]
+            reached = [
+                value for t, value in zip(times, values, strict=True) if t * factor <= row.time_to_target_s
+            ]
             axes.plot(row.time_to_target_s / factor, reached[-1], "*", color="#f0c000", markersize=14,
                       markeredgecolor="#333333", zorder=5)  # fmt: skip
     for target in sorted({s.result["target_accuracy"] for s in stories if s.result.get("target_accuracy")}):
-        axes.axhline(target, color="#7f8c99", linestyle="--", linewidth=1)
-        axes.annotate(f"target {target:.4g}", (0.0, target), xycoords=("axes fraction", "data"), va="bottom", fontsize=9)
-    axes.set(xlabel=f"time ({unit})", ylabel="accuracy (share of 1)", xlim=(0, None))
+        axes.axhline(100 * target, color="#7f8c99", linestyle="--", linewidth=1)
+        axes.annotate(
+            f" target {100 * target:.4g} %",
+            (0.0, 100 * target),
+            xycoords=("axes fraction", "data"),
+            va="bottom",
+            fontsize=9,
+        )
+    axes.set(xlabel=f"time ({unit})", ylabel="accuracy (%)", xlim=(0, None))
     axes.grid(alpha=0.3)
     figure.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=9)
     return _png(figure)
@@ -81,8 +100,8 @@ def timeline_picture(chart: Timeline, title: str) -> bytes:
     figure, axes = _canvas(1.6 + 0.32 * len(chart.rows))
     factor, unit = time_axis(chart.seconds)
     rows = {row: len(chart.rows) - 1 - i for i, row in enumerate(chart.rows)}
-    lanes = {"wait": (0.04, 0.08), "compute": (-0.15, 0.46), "fetch": (-0.05, 0.3), "send": (-0.4, 0.18),
-             "lost": (-0.42, 0.84)}  # fmt: skip
+    lanes = {"wait": (-0.04, 0.08), "compute": (-0.25, 0.5), "fetch": (0.28, 0.16), "send": (-0.44, 0.16),
+             "lost": (-0.4, 0.8)}  # fmt: skip
     for kind, (bottom, height) in lanes.items():
         hatch = {"hatch": "////", "facecolor": "#f9e5db", "edgecolor": SPAN_COLOURS["lost"]}
         style = hatch if kind == "lost" else {"facecolor": SPAN_COLOURS[kind]}
@@ -96,9 +115,15 @@ def timeline_picture(chart: Timeline, title: str) -> bytes:
         shift = 0.22 if kind == "evaluation" else -0.22 if kind == "epoch" else 0.0
         heights = [rows[mark.node] + (shift if mark.node == RUN_ROW else 0.0) for mark in found]
         hollow = {"facecolors": "none", "edgecolors": colour} if kind == "evaluation" else {"c": colour}
-        axes.scatter([mark.t / factor for mark in found], heights, marker=symbol, label=name, zorder=4, s=26, **hollow)
+        axes.scatter(
+            [mark.t / factor for mark in found], heights, marker=symbol, label=name, zorder=4, s=26, **hollow
+        )
     axes.set_yticks(list(rows.values()), [_plain(row) for row in rows])
-    axes.set(xlabel=f"time ({unit})", xlim=(0, chart.seconds / factor), ylim=(-0.6, len(rows) - 0.4))
+    axes.set(
+        xlabel=f"time ({unit})",
+        xlim=(-0.005 * chart.seconds / factor, 1.01 * chart.seconds / factor),
+        ylim=(-0.6, len(rows) - 0.4),
+    )
     axes.set_title(_plain(title), loc="left", fontsize=10)
     figure.legend(loc="outside lower left", ncols=6, frameon=False, fontsize=8)
     return _png(figure)
@@ -114,8 +139,7 @@ def usage_picture(uses: Sequence[Use], title: str) -> bytes:
         heights = [floor + 0.85 * share for share in use.shares]
         axes.stairs(heights, edges, baseline=floor, fill=True, facecolor="#2a7fc9", alpha=0.45)
         axes.axhline(floor, color="#9aa5b1", linewidth=0.6)
-    names = [f"{_plain(use.label)}\n{show_rate(use.rate_bytes_per_s)}, mean {use.mean:.0%}, peak {use.peak:.0%}"
-             for use in uses]  # fmt: skip
+    names = [f"{_plain(use.label)}\n{show_rate(use.rate_bytes_per_s)}, {use.in_words()}" for use in uses]
     axes.set_yticks([len(uses) - 1 - row + 0.4 for row in range(len(uses))], names, fontsize=8)
     axes.tick_params(axis="y", length=0)
     axes.set(xlabel=f"time ({unit})", xlim=(0, uses[0].edges[-1] / factor), ylim=(-0.05, len(uses)))

@@ -1,4 +1,4 @@
-"""What the page says about one run: continuum, plan, timeline, network, apps, what happened, how to repeat it.
+"""What the page says about one run: continuum, plan, timeline, network, apps, faults, how to repeat it.
 
 A section is a function of a run's story and its row of results that gives HTML, or nothing without data.
 """
@@ -10,8 +10,21 @@ from html import escape
 
 from littoral.planning.plan import Term
 from littoral.reports import figures
+from littoral.reports.gantt import gantt_figure
 from littoral.reports.graph import draw, glyph
-from littoral.reports.markup import Cell, code, duration, folded, number, paragraph, percent, plot, seconds, size, table
+from littoral.reports.markup import (
+    Cell,
+    code,
+    duration,
+    folded,
+    number,
+    paragraph,
+    percent,
+    plot,
+    seconds,
+    size,
+    table,
+)
 from littoral.reports.outline import outline_of
 from littoral.reports.story import Story
 from littoral.reports.tables import Row
@@ -26,17 +39,19 @@ MOST_WORKERS = 60
 def continuum(story: Story, row: Row) -> str:
     """The continuum with the plan's roles on it."""
     signs = "".join(
-        f'<li><svg class="graph key" viewBox="-9 -9 18 18" aria-hidden="true">{glyph(role, 0, 0)}</svg>{role}</li>'
+        f'<li><svg class="graph key" viewBox="-9 -9 18 18" aria-hidden="true">{glyph(role, 0, 0)}</svg>'
+        f"{role}</li>"
         for role in ("worker", "server", "store", "idle")
     )
-    text = "Lines are as wide as their rate (each step a factor of ten); dashed ones vary with time; latency is one way."
+    text = "Wider lines are faster links, by factors of ten; dashed ones vary with time; latency is one way."
+    drawing = draw(outline_of(story.continuum, story.plan))
     return (
         f'<h3>Where it runs</h3><div class="scroll" tabindex="0" role="region" aria-label="The continuum">'
-        f'{draw(outline_of(story.continuum, story.plan))}</div><ul class="signs">{signs}</ul>{paragraph(text)}'
+        f'{drawing}</div><ul class="signs">{signs}</ul>{paragraph(text)}'
     )
 
 
-# -- plan against achieved --------------------------------------------------------------------------------------
+# -- plan against achieved -------------------------------------------------------------------------------
 
 
 def plan(story: Story, row: Row) -> str:
@@ -47,13 +62,14 @@ def plan(story: Story, row: Row) -> str:
     if whole > 0 and row.time_s:
         parts += [_bars(terms, whole, row), _terms(terms, whole, story)]
     if story.plan.reasons:
-        parts.append(f'<ul class="reasons">{"".join(f"<li>{escape(reason)}</li>" for reason in story.plan.reasons)}</ul>')
+        reasons = "".join(f"<li>{escape(reason)}</li>" for reason in story.plan.reasons)
+        parts.append(f'<ul class="reasons">{reasons}</ul>')
     parts.append(_workers(story))
     return "".join(parts)
 
 
 def _prediction(story: Story, row: Row) -> str:
-    error = "" if row.prediction_error is None else f", {row.prediction_error:+.1%} from what it took"
+    error = "" if row.prediction_error is None else f", {100 * row.prediction_error:+.1f} % off what it took"
     return (
         f"For the {row.epochs:.3g} epochs of this run the plan foretells {duration(row.predicted_s)}{error} "
         f"({duration(row.time_s)}). Faults and lost nodes are not part of a plan."
@@ -63,26 +79,36 @@ def _prediction(story: Story, row: Row) -> str:
 def _bars(terms: tuple[Term, ...], whole: float, row: Row) -> str:
     scale = 100.0 / max(row.predicted_s, row.time_s)
     pieces = "".join(
-        f'<span class="piece piece{i % 4}" style="width:{scale * row.predicted_s * term.seconds / whole:.2f}%" '
-        f'title="{escape(term.name)}"></span>'
+        f'<span class="piece piece{i % 4}" title="{escape(term.name)}" '
+        f'style="width:{scale * row.predicted_s * term.seconds / whole:.2f}%"></span>'
         for i, term in enumerate(terms)
     )
     return (
         '<div class="bars" role="img" aria-label="Predicted and measured time">'
-        f'<span>predicted</span><div>{pieces}</div><b>{duration(row.predicted_s)}</b>'
-        f'<span>measured</span><div><span class="piece measured" style="width:{scale * row.time_s:.2f}%"></span></div>'
+        f"<span>predicted</span><div>{pieces}</div><b>{duration(row.predicted_s)}</b>"
+        f"<span>measured</span>"
+        f'<div><span class="piece measured" style="width:{scale * row.time_s:.2f}%"></span></div>'
         f"<b>{duration(row.time_s)}</b></div>"
     )
 
 
 def _terms(terms: tuple[Term, ...], whole: float, story: Story) -> str:
-    heads = (("term", "a part of the predicted time"), ("time", "for all planned epochs"), ("share", "of the whole"),
-             ("from", "how it was computed"))  # fmt: skip
+    heads = (
+        ("term", "a part of the predicted time"), ("time", "for all planned epochs"),
+        ("share", "of the whole"), ("from", "how it was computed"),
+    )  # fmt: skip
     rows = [
-        [Cell(term.name, mark=f"key key{i % 4}"), seconds(term.seconds), percent(term.seconds / whole), Cell(term.formula)]
+        [
+            Cell(term.name, mark=f"key key{i % 4}"),
+            seconds(term.seconds),
+            percent(term.seconds / whole),
+            Cell(term.formula),
+        ]
         for i, term in enumerate(terms)
     ]
-    return table(heads, rows, f"Predicted for all {story.plan.epochs} epochs: {duration(story.plan.predicted.time_s)}")
+    return table(
+        heads, rows, f"Predicted for all {story.plan.epochs} epochs: {duration(story.plan.predicted.time_s)}"
+    )
 
 
 def _workers(story: Story) -> str:
@@ -90,23 +116,26 @@ def _workers(story: Story) -> str:
         ("worker", "node"), ("device", "where it runs"), ("shard", "samples of an epoch that are its own"),
         ("batch", "samples of a step"), ("used", "samples whose gradient became part of the model"),
         ("computing", "time spent on gradients"), ("busy", "share of the run spent on gradients"),
-        ("not computing", "the rest of the run's time"), ("sending", "sum over its messages, which may overlap"),
-        ("sent", "bytes of its messages"),
+        ("not computing", "the rest of the run's time"),
+        ("sending", "sum over its messages, which may overlap"), ("sent", "bytes of its messages"),
     )  # fmt: skip
     found = story.result.get("workers") or {}
     device_of = story.plan.device_of
     shown = list(found.items())[:MOST_WORKERS]
     rows = [
         [
-            Cell(name), Cell(device_of.get(name, "")), number(worker["shard"], ","), number(worker["batch"], ","),
-            number(worker["samples"], ","), seconds(worker["busy_s"]), _busy(worker["busy_s"], story.seconds),
+            Cell(name), Cell(device_of.get(name, "")), number(worker["shard"], ","),
+            number(worker["batch"], ","), number(worker["samples"], ","), seconds(worker["busy_s"]),
+            _busy(worker["busy_s"], story.seconds),
             seconds(worker["wait_s"]), seconds(worker["send_s"]), size(worker["bytes_sent"]),
         ]
         for name, worker in shown
     ]  # fmt: skip
     if not rows:
         return ""
-    rest = f"The first {MOST_WORKERS} of {len(found)} workers are listed." if len(found) > MOST_WORKERS else ""
+    rest = (
+        f"The first {MOST_WORKERS} of {len(found)} workers are listed." if len(found) > MOST_WORKERS else ""
+    )
     return table(heads, rows, "Workers") + paragraph(rest)
 
 
@@ -115,7 +144,7 @@ def _busy(busy_s: float, seconds_in_all: float) -> Cell:
     return Cell(f"{100 * share:.1f} %", share, bar=min(1.0, share))
 
 
-# -- timeline and network ---------------------------------------------------------------------------------------
+# -- timeline and network --------------------------------------------------------------------------------
 
 
 def timeline(story: Story, row: Row) -> str:
@@ -123,24 +152,30 @@ def timeline(story: Story, row: Row) -> str:
     chart = timeline_of(story)
     if chart is None:
         return ""
-    text = "A tall bar is computing, the strip below it sending, a thin line waiting; hatched times are those in which "
-    text += "a node was gone. Drag to zoom, double-click to see all."
+    text = (
+        "A tall bar is computing, the strip above it fetching data, the one below sending, a thin line "
+        "waiting; hatched times are those in which a node was gone. Drag to zoom, double-click to see all."
+    )
     notes = "".join(paragraph(note) for note in chart.notes)
     label = f"Timeline of {len(chart.rows) - 1} nodes over {duration(story.seconds)}"
-    return f"<h3>Timeline</h3>{paragraph(text)}{plot(figures.gantt_figure(chart), label)}{notes}"
+    return f"<h3>Timeline</h3>{paragraph(text)}{plot(gantt_figure(chart), label)}{notes}"
 
 
 def network(story: Story, row: Row) -> str:
     """How busy the links were."""
-    uses = pipe_uses(story)
+    uses, quiet = pipe_uses(story)
     if not uses:
         return ""
     text = f"Share of capacity in use, in {BINS} slices of {duration(story.seconds / BINS)}, busiest first. "
-    text += "A full strip is a full link; capacity is as described, so a link that a fault cuts shows as idle."
-    return f"<h3>Use of the network</h3>{paragraph(text)}{plot(figures.usage_figure(uses), 'Use of links over time')}"
+    text += (
+        "A full strip is a full link; capacity is as described, so a link that a fault cuts shows as idle."
+    )
+    text += f" Not drawn: {quiet} more that carried little." if quiet else ""
+    figure = plot(figures.usage_figure(uses), "Use of links over time")
+    return f"<h3>Use of the network</h3>{paragraph(text)}{figure}"
 
 
-# -- apps and happenings ----------------------------------------------------------------------------------------
+# -- apps and happenings ---------------------------------------------------------------------------------
 
 
 def apps(story: Story, row: Row) -> str:
@@ -158,7 +193,8 @@ def apps(story: Story, row: Row) -> str:
         [
             Cell(app.app), Cell(app.node), seconds(deadlines.get(app.app)), number(app.checked, ","),
             Cell(f"{app.violated:,}", app.violated, mark="bad" if app.violated else ""),
-            percent(app.violated / app.checked if app.checked else 0.0), seconds(app.mean_s), seconds(app.worst_s),
+            percent(app.violated / app.checked if app.checked else 0.0),
+            seconds(app.mean_s), seconds(app.worst_s),
         ]
         for app in found[:MOST_APPS]
     ]  # fmt: skip
@@ -172,7 +208,8 @@ def happenings(story: Story, row: Row) -> str:
         return ""
     shown = story.happenings[:MOST_HAPPENINGS]
     items = "".join(
-        f'<li class="{happening.mark}"><time>{duration(happening.t)}</time> {escape(happening.text)}</li>'
+        f'<li class="{happening.mark}"><time>{duration(happening.t)}</time>'
+        f"<span>{escape(happening.text)}</span></li>"
         for happening in shown
     )
     rest = len(story.happenings) - len(shown)
@@ -180,7 +217,7 @@ def happenings(story: Story, row: Row) -> str:
     return f'<h3>What happened</h3><ol class="happenings">{items}</ol>{more}'
 
 
-# -- reproduce --------------------------------------------------------------------------------------------------
+# -- reproduce -------------------------------------------------------------------------------------------
 
 
 def reproduce(story: Story, row: Row) -> str:

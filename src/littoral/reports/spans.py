@@ -52,8 +52,8 @@ def total(spans: Iterable[Span]) -> float:
 def thinned(lanes: list[list[Span]], limit: int, seconds: float) -> tuple[list[list[Span]], float]:
     """Lanes with at most ``limit`` spans in all where possible, and the longest pause that was closed for it.
 
-    Pauses are closed from the shortest up, so what can be told apart on a screen stays apart longest; every lane
-    keeps at least one span.
+    Pauses are closed from the shortest up, so what can be told apart on a screen stays apart longest; every
+    lane keeps at least one span.
     """
     lanes = [union(lane) for lane in lanes]
     pause = 0.0

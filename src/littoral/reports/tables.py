@@ -2,7 +2,7 @@
 
     predicted time of a run = start-up + epochs it ran * predicted seconds of an epoch
 
-A run that stops at its target does fewer epochs than were planned, so the plan's own total would be no yardstick.
+A run that stops at its target does fewer epochs than planned: the plan's own total would be no yardstick.
 """
 
 from __future__ import annotations
@@ -167,7 +167,8 @@ def spread(values: Sequence[float | None]) -> Spread | None:
 def ranking_of(rows: Sequence[Row]) -> Ranking:
     """Who was fastest: to the target if anybody got there, else to the end of the run.
 
-    A variant counts as having reached the target only when all of its runs did: a mean over the lucky ones flatters.
+    A variant counts as having reached the target only when all of its runs did: a mean over the lucky ones
+    flatters.
     """
     summaries = summaries_of(rows)
     to_target = any(summary.reached for summary in summaries)

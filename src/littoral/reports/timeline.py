@@ -1,11 +1,12 @@
-"""The Gantt chart of a run as plain lanes and marks, small enough to draw; HTML and PNG draw the same ones."""
+"""The Gantt chart of a run as plain lanes and marks, few enough to draw; page and PNG draw the same ones."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from littoral.reports.reader import Happening
 from littoral.reports.spans import Span, thinned
-from littoral.reports.story import Happening, Story
+from littoral.reports.story import Story
 from littoral.units import show_duration
 
 MOST_SPANS = 20_000
@@ -30,7 +31,9 @@ def timeline_of(story: Story, most_spans: int = MOST_SPANS, most_rows: int = MOS
     if not story.detailed:
         return None
     rows = _rows(story, most_rows)
-    spans = dict(zip(KINDS, (story.computing, story.fetching, story.sending, story.waiting, story.lost), strict=True))
+    spans = dict(
+        zip(KINDS, (story.computing, story.fetching, story.sending, story.waiting, story.lost), strict=True)
+    )
     keys = [(kind, row) for kind in KINDS for row in rows if spans[kind].get(row)]
     lanes, pause = thinned([spans[kind][row] for kind, row in keys], most_spans, story.seconds)
     drawn: dict[str, dict[str, list[Span]]] = {kind: {} for kind in KINDS}
@@ -38,11 +41,19 @@ def timeline_of(story: Story, most_spans: int = MOST_SPANS, most_rows: int = MOS
         drawn[kind][row] = lane
     notes = []
     if len(rows) < len(story.nodes):
-        notes.append(f"{len(rows)} of {len(story.nodes)} nodes are drawn: servers, what failed, then the first workers.")
+        notes.append(
+            f"{len(rows)} of {len(story.nodes)} nodes are drawn: servers, what failed, the first workers."
+        )
     if pause:
-        notes.append(f"Simplified for drawing: spans less than {show_duration(pause)} apart are drawn as one.")
+        notes.append(
+            f"Simplified for drawing: spans less than {show_duration(pause)} apart are drawn as one."
+        )
     return Timeline(
-        rows=(RUN_ROW, *rows), lanes=drawn, marks=_marks(story, rows), seconds=story.seconds, notes=tuple(notes)
+        rows=(RUN_ROW, *rows),
+        lanes=drawn,
+        marks=_marks(story, rows),
+        seconds=story.seconds,
+        notes=tuple(notes),
     )
 
 
@@ -63,7 +74,8 @@ def _marks(story: Story, rows: tuple[str, ...]) -> dict[str, list[Happening]]:
         for number, t in enumerate(story.epochs, start=1)
     ]
     evaluations = [
-        Happening(t=e.t, mark="evaluation", node=RUN_ROW, text=f"accuracy {e.accuracy:.1%}") for e in story.evaluations
+        Happening(t=e.t, mark="evaluation", node=RUN_ROW, text=f"accuracy {100 * e.accuracy:.1f} %")
+        for e in story.evaluations
     ]
     for each in (*epochs, *evaluations, *story.happenings):
         if each.mark == "finished":

@@ -3,8 +3,8 @@
     share(pipe, bin) = bytes that passed it in the bin / integral of its capacity over the bin
 
 A message's bytes are spread evenly over its time on the wire: between one pair of nodes messages go one after
-the other, so it begins when the one before has left, and ends a latency before it arrives. Capacity is as described:
-a fault that cuts a link shows as an idle link.
+the other, so it begins when the one before has left, and ends a latency before it arrives. Capacity is as
+described: a fault that cuts a link shows as an idle link.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from littoral.continuum.routes import Pipe, Route, Routes
 from littoral.continuum.signal import Signal
-from littoral.reports.story import Story, Transfer
+from littoral.reports.reader import Transfer
+from littoral.reports.story import Story
 
 BINS = 160
+QUIET = 0.02  # a pipe that never had more than this share in use says nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +41,18 @@ class Use:
         """The largest share of any bin."""
         return max(self.shares)
 
+    def in_words(self) -> str:
+        """For captions."""
+        return f"mean {100 * self.mean:.0f} %, peak {100 * self.peak:.0f} %"
 
-def pipe_uses(story: Story, bins: int = BINS, limit: int = 12) -> list[Use]:
-    """The busiest pipes of a run, busiest first; pipes without a limit to their capacity are left out."""
+
+def pipe_uses(story: Story, bins: int = BINS, limit: int = 12) -> tuple[list[Use], int]:
+    """The busiest pipes of a run, busiest first, and how many others carried something.
+
+    Pipes without a limit to their capacity are left out, as are quiet ones unless all are.
+    """
     if not story.transfers or story.seconds <= 0:
-        return []
+        return [], 0
     edges = np.linspace(0.0, story.seconds, bins + 1)
     carried: dict[str, np.ndarray] = {}
     pipes: dict[str, Pipe] = {}
@@ -51,8 +61,11 @@ def pipe_uses(story: Story, bins: int = BINS, limit: int = 12) -> list[Use]:
             if not math.isinf(pipe.capacity.mean()):
                 pipes[pipe.name] = pipe
                 _spread(carried.setdefault(pipe.name, np.zeros(bins)), edges, size, start, stop)
-    uses = [_use(pipe, carried[name], edges) for name, pipe in pipes.items()]
-    return sorted(uses, key=lambda use: (-use.mean, use.pipe))[:limit]
+    uses = sorted(
+        (_use(pipe, carried[name], edges) for name, pipe in pipes.items()), key=lambda u: (-u.mean, u.pipe)
+    )
+    busy = [use for use in uses if use.peak > QUIET] or uses[:3]
+    return busy[:limit], len(uses) - len(busy[:limit])
 
 
 def _on_the_wire(story: Story) -> Iterator[tuple[Route, int, float, float]]:
@@ -86,7 +99,7 @@ def _spread(into: np.ndarray, edges: np.ndarray, size: float, start: float, stop
 
 
 def _use(pipe: Pipe, carried: np.ndarray, edges: np.ndarray) -> Use:
-    capacity = np.array([_integral(pipe.capacity, a, b) for a, b in zip(edges, edges[1:], strict=False)])
+    capacity = np.array([_integral(pipe.capacity, a, b) for a, b in pairwise(edges)])
     shares = np.divide(carried, capacity, out=np.zeros_like(carried), where=capacity > 0)
     whole = float(capacity.sum())
     return Use(

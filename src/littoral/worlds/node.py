@@ -13,10 +13,9 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
+from littoral.continuum.link import HEADER_BYTES
 from littoral.learning.leases import Lease
 from littoral.planning.plan import Plan
-
-HEADER_BYTES = 128  # what a message costs besides its vectors
 
 
 class Message(msgspec.Struct, frozen=True):

@@ -1,0 +1,187 @@
+"""Plans: they add up, respect memory, balance time, and predict what the simulation then measures."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from littoral.continuum.app import App
+from littoral.errors import Infeasible, InputError
+from littoral.job import Job, Limits
+from littoral.learning.task import load_task
+from littoral.planning.batches import equal_finish
+from littoral.planning.cost import expected_maximum, last_arrival, queued_cycles
+from littoral.planning.plan import Plan
+from littoral.planning.planner import make_plan
+from littoral.testing import simulate, small_continuum, small_job
+
+
+def planned(job: Job) -> Plan:
+    task = load_task(job.task, job.task_options)
+    return make_plan(job, task.footprint(), task.recipe)
+
+
+@given(st.integers(0, 2**32))
+def test_batches_sum_respect_memory_and_finish_together(seed: int) -> None:
+    dice = random.Random(seed)
+    n = dice.randint(1, 10)
+    per_sample = [dice.uniform(0.001, 0.1) for _ in range(n)]
+    fixed = [dice.choice([0.0, dice.uniform(0, 0.5)]) for _ in range(n)]
+    most = [dice.choice([5, 50, 10_000]) for _ in range(n)]
+    total = dice.randint(1, 400)
+    batches = equal_finish(per_sample, fixed, most, total)
+    assert sum(batches) == min(max(total, n), sum(most))
+    assert all(1 <= b <= m for b, m in zip(batches, most, strict=True))
+    inner = [
+        (fixed[i] + per_sample[i] * b, per_sample[i]) for i, b in enumerate(batches) if 1 < b < most[i]
+    ]
+    for seconds, step in inner:
+        for other, other_step in inner:
+            assert seconds <= other + step + other_step + 1e-9  # within a sample of each other
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32))
+def test_a_plan_covers_the_data_and_fits_in_memory(seed: int) -> None:
+    dice = random.Random(seed)
+    continuum = small_continuum([dice.uniform(1, 500) for _ in range(dice.randint(1, 6))])
+    footprint = load_task(small_job().task, small_job().task_options).footprint()
+    devices = tuple(
+        dataclasses.replace(
+            d, memory_bytes=4 * footprint.vector_bytes + dice.randint(1, 60) * footprint.activation_bytes
+        )
+        for d in continuum.devices
+    )
+    strategy, settings_ = dice.choice([("allreduce", {}), ("parameter_server", {"servers": dice.randint(1, 3)})])
+    job = small_job(
+        continuum=dataclasses.replace(continuum, devices=devices),
+        strategy=strategy,
+        planner=dice.choice(["fair", "proportional", "auto"]),
+        **settings_,
+    )
+    plan = planned(job)
+    assert plan.samples == 240
+    for worker in plan.workers:
+        limit = job.continuum.device(worker.device).largest_batch(footprint)
+        assert 1 <= worker.batch <= min(limit, worker.shard)
+    if plan.servers:
+        assert plan.servers[0].start == 0
+        assert plan.servers[-1].stop == footprint.parameters + footprint.buffers
+        assert all(a.stop == b.start for a, b in zip(plan.servers, plan.servers[1:], strict=False))
+
+
+def test_proportional_gives_slower_workers_less() -> None:
+    plan = planned(small_job(continuum=small_continuum((100.0, 50.0, 25.0))))
+    shards = [worker.shard for worker in plan.workers]
+    assert shards == sorted(shards, reverse=True)
+    assert shards[0] == pytest.approx(4 * shards[2], rel=0.3)
+
+
+CASES = [
+    ("allreduce", {}),
+    ("parameter_server", {"mode": "bsp"}),
+    ("parameter_server", {"mode": "asp"}),
+    ("parameter_server", {"mode": "ssp", "bound": 3}),
+]
+
+
+@pytest.mark.parametrize("planner", ["fair", "proportional"])
+@pytest.mark.parametrize(("strategy", "parameters"), CASES)
+@pytest.mark.parametrize(("bandwidth", "latency_s"), [(1e7, 0.0001), (2e4, 0.02)])
+def test_prediction_and_simulation_agree(
+    planner: str, strategy: str, parameters: dict[str, object], bandwidth: float, latency_s: float
+) -> None:
+    """With ample bandwidth to a few per cent; with a congested server to a quarter (the queue is an approximation)."""
+    continuum = small_continuum((100.0, 80.0, 50.0, 25.0), bandwidth=bandwidth, latency_s=latency_s, jitter=0.03)
+    job = small_job(continuum=continuum, strategy=strategy, planner=planner, epochs=3, **parameters)
+    story = simulate(job, timing_only=True)
+    tolerance = 0.06 if bandwidth > 1e6 else 0.25
+    assert story.plan.predicted.time_s == pytest.approx(story.time_s, rel=tolerance)
+
+
+def test_bytes_predicted_are_bytes_sent() -> None:
+    from littoral.events import Sent
+
+    for strategy, parameters in CASES:
+        job = small_job(strategy=strategy, planner="fair", **parameters)
+        story = simulate(job, timing_only=True)
+        sent = sum(event.size for event in story.of(Sent))
+        assert story.plan.predicted.bytes_sent == pytest.approx(sent, rel=0.1)
+
+
+def test_terms_sum_to_the_time() -> None:
+    predicted = planned(small_job()).predicted
+    assert sum(term.seconds for term in predicted.terms) == pytest.approx(predicted.time_s)
+
+
+def test_auto_takes_the_best_and_says_why() -> None:
+    job = small_job(continuum=small_continuum((100.0, 5.0)), planner="auto")
+    plan = planned(dataclasses.replace(job, strategy="auto"))
+    assert "the alternatives" in plan.reasons[0]
+    assert plan.planner == "proportional"
+
+
+# -- refusal ------------------------------------------------------------------------------------------------------
+
+
+def test_a_deadline_that_cannot_be_kept_is_named() -> None:
+    job = dataclasses.replace(small_job(), limits=Limits(deadline_s=0.1))
+    with pytest.raises(Infeasible, match=r"deadline binds: 100 ms allowed, .* predicted, most of it compute"):
+        planned(job)
+
+
+def test_a_budget_that_cannot_be_kept_is_named() -> None:
+    continuum = small_continuum()
+    devices = tuple(dataclasses.replace(d, price_usd_per_s=1.0) for d in continuum.devices)
+    job = small_job(continuum=dataclasses.replace(continuum, devices=devices))
+    with pytest.raises(Infeasible, match="budget binds"):
+        planned(dataclasses.replace(job, limits=Limits(cost_usd=0.5)))
+
+
+def test_memory_that_holds_no_sample_is_named() -> None:
+    continuum = small_continuum()
+    devices = tuple(dataclasses.replace(d, memory_bytes=100.0) for d in continuum.devices)
+    with pytest.raises(Infeasible, match=r"memory of device 'w-1' binds"):
+        planned(small_job(continuum=dataclasses.replace(continuum, devices=devices)))
+
+
+def test_an_app_that_would_miss_its_deadline_is_named() -> None:
+    app = App(name="sift", on=("w-2",), period_s=0.2, deadline_s=0.1, work_s=0.08, demand=0.9)
+    job = small_job(continuum=dataclasses.replace(small_continuum(), apps=(app,)))
+    with pytest.raises(Infeasible, match=r"app 'sift' on device 'w-2' binds"):
+        planned(job)
+
+
+def test_unknown_planners_and_strategies_are_answered_with_the_nearest() -> None:
+    with pytest.raises(InputError, match="did you mean 'proportional'"):
+        planned(small_job(planner="propotional"))
+    with pytest.raises(InputError, match="did you mean 'allreduce'"):
+        planned(small_job(strategy="alreduce"))
+    with pytest.raises(InputError, match="did you mean 'bound'"):
+        planned(small_job(strategy="parameter_server", bond=3))
+
+
+# -- formulas -----------------------------------------------------------------------------------------------------
+
+
+def test_queue_of_one_is_no_queue_and_a_saturated_server_sets_the_pace() -> None:
+    assert queued_cycles([2.0], [0.5]) == pytest.approx([2.5])
+    assert queued_cycles([0.1] * 20, [1.0] * 20) == pytest.approx([20.0] * 20, rel=0.02)
+
+
+def test_expected_maximum_grows_slowly() -> None:
+    assert expected_maximum(1) == pytest.approx(0.0, abs=1e-9)
+    assert expected_maximum(10) == pytest.approx(1.54, abs=0.02)
+
+
+def test_the_last_of_simultaneous_transfers_waits_for_the_others() -> None:
+    from littoral.continuum.routes import Pipe, Route
+    from littoral.continuum.signal import Constant
+
+    way = Route(pipes=(Pipe("x", Constant(100.0)),), latency_s=0.5)
+    assert last_arrival([0.0, 0.0], [way, way], 100.0) == pytest.approx(2.5)
+    assert last_arrival([0.0, 5.0], [way, way], 100.0) == pytest.approx(6.5)

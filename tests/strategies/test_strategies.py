@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+
+from littoral.errors import InputError
+from littoral.events import Computed, Sent
+from littoral.strategies.clocks import Clocks
+from littoral.strategies.strategy import REGISTRY, make_strategy
+from littoral.testing import check_strategy, fail_at, simulate, small_job
+
+VARIANTS = [
+    ("allreduce", {}),
+    ("parameter_server", {"mode": "asp"}),
+    ("parameter_server", {"mode": "asp", "damping": "inverse"}),
+    ("parameter_server", {"mode": "asp", "damping": "sqrt", "servers": 2}),
+    ("parameter_server", {"mode": "ssp", "bound": 2}),
+    ("parameter_server", {"mode": "bsp"}),
+    ("parameter_server", {"mode": "bsp", "backups": 1}),
+]
+
+
+def test_every_registered_strategy_is_covered_by_the_contract() -> None:
+    assert {name for name, _ in VARIANTS} == set(REGISTRY)
+
+
+@pytest.mark.parametrize(("name", "settings"), VARIANTS)
+def test_contract(name: str, settings: dict[str, object]) -> None:
+    check_strategy(name, **settings)
+
+
+@pytest.mark.parametrize(("name", "settings"), VARIANTS)
+def test_contract_with_a_crash_and_a_return(name: str, settings: dict[str, object]) -> None:
+    check_strategy(name, faults=[fail_at("w-2", 0.6, back_after_s=1.5)], **settings)
+
+
+def test_backups_drop_late_gradients_and_redo_their_samples() -> None:
+    job = small_job(strategy="parameter_server", planner="fair", mode="bsp", backups=1)
+    story = simulate(job, timing_only=True)
+    computed = sum(event.samples for event in story.of(Computed))
+    assert computed > 240 * job.epochs  # some were computed twice
+    assert story.contradictions() == []  # and counted once
+
+
+def test_backup_workers_do_not_wait_for_the_slowest() -> None:
+    """While all three are at work, steps close at the pace of the second slowest (24 ms a sample), not the slowest."""
+    plain = simulate(small_job(strategy="parameter_server", planner="fair", mode="bsp", epochs=4), timing_only=True)
+    backed = simulate(
+        small_job(strategy="parameter_server", planner="fair", mode="bsp", backups=1, epochs=4), timing_only=True
+    )
+
+    def pace(story: object) -> float:
+        starts = [event.start for event in story.of(Computed) if event.node == "w-1"][:20]  # type: ignore[attr-defined]
+        return (starts[-1] - starts[0]) / (len(starts) - 1)
+
+    assert pace(backed) < 0.75 * pace(plain)
+
+
+def test_every_push_is_answered_in_asynchronous_mode() -> None:
+    story = simulate(small_job(strategy="parameter_server", mode="asp"), timing_only=True)
+    kinds = [event.message for event in story.of(Sent)]
+    asked = kinds.count("Push") + kinds.count("Pull")
+    assert asked - 3 <= kinds.count("Parameters") <= asked  # the run ends with the last pushes, before their answers
+
+
+def test_wrong_settings_are_refused_with_a_remedy() -> None:
+    for settings, match in [
+        ({"mode": "bps"}, "did you mean 'bsp'"),
+        ({"bound": -1}, "at least 0"),
+        ({"bound": True}, "whole number"),
+        ({"backups": 1, "mode": "asp"}, "set 'mode: bsp'"),
+        ({"backups": 1, "mode": "bsp", "servers": 2}, "single server"),
+        ({"servers": 0}, "at least 1"),
+        ({"damping": "zzz"}, "known: inverse, none, sqrt"),
+    ]:
+        with pytest.raises(InputError, match=match):
+            make_strategy("parameter_server", settings)
+
+
+def test_clocks_keep_the_minimum_through_joins_and_leaves() -> None:
+    clocks = Clocks(["a", "b"], bound=1)
+    for _ in range(3):
+        clocks.advance("a")
+    assert (clocks.slowest, clocks.may_start("a"), clocks.may_start("b")) == (0, False, True)
+    clocks.remove("b")
+    assert (clocks.slowest, clocks.may_start("a")) == (3, True)
+    clocks.admit("c")
+    assert clocks.may_start("c")
+    clocks.advance("c")
+    clocks.advance("c")
+    assert (clocks.slowest, clocks.may_start("c")) == (3, False)
+    clocks.remove("a")
+    assert clocks.slowest == 5
+    clocks.remove("c")
+    clocks.admit("d")
+    assert clocks.may_start("d")
