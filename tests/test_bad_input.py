@@ -166,7 +166,7 @@ JOB_CASES = [
     ("task: littoral", "task littoral", 3, ("YAML syntax",)),
     ("planner: fair", "planer: fair", 5, ("unknown key 'planer'", "did you mean 'planner'?")),
     ("accuracy: 0.9", "acuracy: 0.9", 3, ("unknown key 'acuracy'", "did you mean 'accuracy'?")),
-    ("kind: slow-device", "kind: slow-device, facotr: 1", 7, ("unknown key 'facotr'", "did you mean 'factor'?")),
+    ("kind: slow-device", "kind: slow-device, facotr: 1", 7, ("'facotr'", "did you mean 'factor'?")),
     ("accuracy: 0.9", "accuracy: 1.5", 3, ("1.5 is not a reachable accuracy", "0.95")),
     ("accuracy: 0.9", "accuracy: 0", 3, ("0 is not a reachable accuracy",)),
     ("accuracy: 0.9", "accuracy: -0.5", 3, ("not a reachable accuracy",)),

@@ -4,7 +4,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from littoral.document import Section, parse_document, read_document, suggest
@@ -91,6 +91,7 @@ def test_a_long_file_is_read() -> None:
     assert sum(1 for _ in top.sections("a")) == 5_000
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from("ab:-[]{}&*!|>'\"#%@ \n\t\\,?<=0.e"), max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
@@ -105,7 +106,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
                 assert error.line is not None
 
 
-# -- reading keys ---------------------------------------------------------------------------------------------
+# -- reading keys ----------------------------------------------------------------------------------
 
 
 def test_an_unknown_key_is_answered_with_the_nearest() -> None:
@@ -183,7 +184,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, make: object, found: str) -> 
     assert caught.value.file == path and caught.value.remedy
 
 
-# -- errors ---------------------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------
 
 
 def test_brief_is_short_whatever_the_value() -> None:

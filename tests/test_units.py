@@ -3,11 +3,14 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from littoral import units
 from littoral.errors import InputError
+
+settings.register_profile("unhurried", deadline=None)  # machines are shared
+settings.load_profile("unhurried")
 
 KINDS = {
     "duration": units.SECONDS,
@@ -119,8 +122,9 @@ def test_a_bare_number_is_refused(number: float, kind: str) -> None:
 @pytest.mark.parametrize("kind", sorted(KINDS))
 @pytest.mark.parametrize(
     "value",
-    [True, False, None, [], ["3 s"], {}, {"3": "s"}, b"3 s", object, math.nan, math.inf, -math.inf, "nan", "inf s"]
-    + ["", " ", "s", "MB", "1e400 s", "--3 s", "3 3 s", "0x10 s", "1,5 s", "1__0 s", "3 s s", "٣ s", pytest.param(10**5000, id="huge")],
+    [True, False, None, [], ["3 s"], {}, {"3": "s"}, b"3 s", object, math.nan, math.inf, -math.inf, "nan",
+     "inf s", "", " ", "s", "MB", "1e400 s", "--3 s", "3 3 s", "0x10 s", "1,5 s", "1__0 s", "3 s s", "٣ s",
+     pytest.param(10**5000, id="huge")],
 )  # fmt: skip
 def test_no_quantity(value: object, kind: str) -> None:
     with pytest.raises(InputError) as caught:
@@ -177,8 +181,9 @@ def test_a_long_text_takes_no_time_and_no_room() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0 s"), (1.89, "1.89 s"), (0.04, "40 ms"), (9000, "2.5 h"), (0.9999, "1 s"), (59.99, "1 min")]
-    + [(2e-4, "200 us"), (86400, "1 d"), (1e9, "11574 d"), (-90, "-1.5 min"), (999.4e-6, "999 us")],
+    [(0, "0 s"), (1.89, "1.89 s"), (0.04, "40 ms"), (9000, "2.5 h"), (0.9999, "1 s"), (59.99, "1 min"),
+     (2e-4, "200 us"), (86400, "1 d"), (1e9, "11574 d"), (-90, "-1.5 min"), (999.4e-6, "999 us"),
+     (1e-9, "1 ns")],
 )  # fmt: skip
 def test_show_duration(seconds: float, text: str) -> None:
     assert units.show_duration(seconds) == text
@@ -195,7 +200,7 @@ def test_show_sizes_and_rates() -> None:
     assert [units.show_rate(n) for n in (2.5e6, 1.25e8)] == ["20 Mbit/s", "1 Gbit/s"]
 
 
-@given(st.floats(min_value=1e-3, max_value=1e15))
+@given(st.floats(min_value=1e-3, max_value=1e10))
 def test_what_is_shown_is_close_and_has_no_exponent(number: float) -> None:
     for show, parser in ((units.show_duration, units.duration), (units.show_rate, units.rate)):
         text = show(number)

@@ -136,7 +136,7 @@ def test_rates_may_vary(tmp_path: Path) -> None:
     assert (asymmetric.forward, asymmetric.backward) == (Constant(1e6), lte)
 
 
-# -- what is refused ------------------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------------------
 
 HEAD = "sites: [{name: plant}, {name: region}]\ndevices:\n- {name: a, site: plant, kind: t4}\n"
 

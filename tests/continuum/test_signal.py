@@ -103,7 +103,7 @@ def test_steps_by_hand() -> None:
 
 
 def test_a_change_that_rounds_down_is_not_repeated() -> None:
-    """0.1 is no binary fraction, so k * 0.1 lies beside the true multiple: the simulator must not spin there."""
+    """k * 0.1 lies beside the true multiple, 0.1 being no binary fraction: nobody must spin there."""
     tenth = Steps((0.0, 0.03), (1.0, 2.0), period=0.1)
     for k in range(0, 100_000, 7):
         t = k * 0.1
@@ -139,7 +139,7 @@ def test_impossible_steps(times: tuple[float, ...], values: tuple[float, ...], p
     assert caught.value.remedy
 
 
-# -- traces ---------------------------------------------------------------------------------------------------
+# -- traces ----------------------------------------------------------------------------------------
 
 
 def test_a_trace_repeats_after_its_last_interval(tmp_path: Path) -> None:

@@ -125,6 +125,52 @@ def test_auto_takes_the_best_and_says_why() -> None:
     assert plan.planner == "proportional"
 
 
+def test_data_split_by_store_stays_with_its_readers() -> None:
+    from littoral.continuum.app import Store
+    from littoral.continuum.link import Link
+    from littoral.continuum.signal import Constant
+
+    base = small_continuum((100.0, 50.0, 25.0))
+    far = dataclasses.replace(base.devices[2], site="far")
+    rate = Constant(1e6)
+    continuum = dataclasses.replace(
+        base,
+        sites=(*base.sites, dataclasses.replace(base.sites[0], name="far")),
+        devices=(base.devices[0], base.devices[1], far, base.devices[3]),
+        links=(*base.links, Link(a="lab", b="far", forward=rate, backward=rate, latency_s=0.1)),
+        stores=(Store(name="here", site="lab", samples=100), Store(name="there", site="far", samples=20)),
+    )
+    job = dataclasses.replace(small_job(continuum=continuum), split="by-store")
+    plan = planned(job)
+    assert {worker.name: worker.store for worker in plan.workers} == {"w-1": "here", "w-2": "here", "w-3": "there"}
+    assert sum(w.shard for w in plan.workers if w.store == "here") == 200  # 100 of 120, of 240 samples
+    story = simulate(job)
+    assert story.contradictions() == []
+    with pytest.raises(InputError, match="by-store without a store"):
+        planned(dataclasses.replace(small_job(), split="by-store"))
+
+
+def test_dirichlet_shards_train_too() -> None:
+    story = simulate(dataclasses.replace(small_job(), split="dirichlet", alpha=0.3))
+    assert story.contradictions() == []
+    assert story.reason == "epochs"
+
+
+def test_objectives_choose_differently() -> None:
+    from littoral.planning.planner import fairness
+
+    job = small_job(continuum=small_continuum((100.0, 20.0)), planner="auto")
+    plan = planned(dataclasses.replace(job, objective="fairness"))
+    assert plan.planner == "proportional"
+    assert fairness(plan) == pytest.approx(1.0, abs=0.01)
+    assert fairness(planned(dataclasses.replace(job, planner="fair"))) < 0.8
+    priced = tuple(
+        dataclasses.replace(d, price_usd_per_s=1.0 if d.name == "hub" else 0.0) for d in job.continuum.devices
+    )
+    rented = dataclasses.replace(job, continuum=dataclasses.replace(job.continuum, devices=priced), strategy="auto")
+    assert planned(dataclasses.replace(rented, objective="cost")).strategy == "allreduce"  # needs no rented server
+
+
 # -- refusal ------------------------------------------------------------------------------------------------------
 
 

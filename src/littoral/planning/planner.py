@@ -50,10 +50,18 @@ def make_plan(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
     return best
 
 
-def _merit(job: Job, plan: Plan) -> float:
-    predicted = plan.predicted
-    value = predicted.cost_usd if job.objective == "cost" and predicted.cost_usd > 0 else predicted.time_s
-    return value / EFFICIENCY_PRIOR.get(plan.strategy, 1.0)
+def _merit(job: Job, plan: Plan) -> tuple[float, float]:
+    """Smaller is better: what the job asks for first, then the time to learn as much."""
+    seconds = plan.predicted.time_s / EFFICIENCY_PRIOR.get(plan.strategy, 1.0)
+    if job.objective == "cost":
+        return plan.predicted.cost_usd, seconds
+    return (-fairness(plan), seconds) if job.objective == "fairness" else (seconds, seconds)
+
+
+def fairness(plan: Plan) -> float:
+    """Jain's index of how long each worker is busy per epoch: 1 when all carry the same burden, 1/n when one does."""
+    burdens = [worker.shard / worker.samples_per_s for worker in plan.workers]
+    return sum(burdens) ** 2 / (len(burdens) * sum(burden**2 for burden in burdens))
 
 
 def _choice(job: Job, best: Plan, drafts: Sequence[Plan]) -> str:
@@ -82,8 +90,8 @@ def _draft(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
     servers = _place_servers(job, setting, devices, footprint, strategy) if strategy.needs_servers else ()
     limits = [_largest_batch(continuum, device, footprint) for device in devices]
     batches = _batches(job, setting, devices, servers, limits, recipe)
-    shards = _shards(job, footprint, devices, batches)
     stores = _stores(continuum, routes, devices)
+    shards = _shards(job, footprint, devices, batches, stores)
     workers = tuple(
         Worker(name=device, device=device, shard=shard, batch=min(batch, max(shard, 1)), store=store,
                samples_per_s=batch / cost.step_seconds(setting, device, batch))
@@ -146,9 +154,23 @@ def _exchange(setting: Setting, device: str, servers: Sequence[Server]) -> float
     return longest
 
 
-def _shards(job: Job, footprint: Footprint, devices: Sequence[str], batches: Sequence[int]) -> list[int]:
-    weights: list[float] = [1.0] * len(devices) if job.planner == "fair" else [float(b) for b in batches]
-    return apportion(footprint.samples, weights)
+def _shards(
+    job: Job, footprint: Footprint, devices: Sequence[str], batches: Sequence[int], stores: Sequence[str | None]
+) -> list[int]:
+    """How many samples each worker gets; ``by-store`` data stays with the workers that read its store."""
+    weights = [1.0] * len(devices) if job.planner == "fair" else [float(batch) for batch in batches]
+    if job.split != "by-store":
+        return apportion(footprint.samples, weights)
+    read = [store for store in job.continuum.stores if store.name in stores]
+    if not read:
+        raise InputError("split by-store without a store", remedy="describe 'stores' in the continuum", key="data")
+    shards = [0] * len(devices)
+    held = apportion(footprint.samples, [float(store.samples or 1) for store in read])
+    for store, samples in zip(read, held, strict=True):
+        readers = [i for i, name in enumerate(stores) if name == store.name]
+        for i, share in zip(readers, apportion(samples, [weights[i] for i in readers]), strict=True):
+            shards[i] = share
+    return shards
 
 
 def _stores(continuum: Continuum, routes: Routes, devices: Sequence[str]) -> list[str | None]:

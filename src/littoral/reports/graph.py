@@ -98,6 +98,8 @@ def _lines(ties: tuple[Tie, ...], boxes: dict[str, _Box]) -> list[str]:
         number, order = low.ties.index(tie), arriving[tie.high]
         x = low.x + PAD + 14 * number
         x2 = high.x + high.width * (order.index(tie) + 1) / (len(order) + 1)
+        if high.y >= low.y:  # arrives from above, right of that site's own labels
+            x2 = high.x + high.width - PAD - 14 * order.index(tie)
         dashes = ' stroke-dasharray="9 5"' if tie.varies else ""
         paths.append(
             f'<path class="link" d="{_course(low, high, x, x2)}" '
@@ -118,7 +120,7 @@ def _course(low: _Box, high: _Box, x: float, x2: float) -> str:
     rise = f"M{x:.0f} {low.y:.0f}V{edge:.0f}"
     if high.y >= low.y:  # side by side: over the top
         over = edge - CURVE
-        return f"{rise}C{x:.0f} {over:.0f} {x2:.0f} {over:.0f} {x2:.0f} {high.y:.0f}"
+        return f"{rise}C{x:.0f} {over:.0f} {x2:.0f} {over:.0f} {x2:.0f} {edge:.0f}V{high.y:.0f}"
     end = high.y + high.height
     bend = max(CURVE, (edge - end) / 2)
     return f"{rise}C{x:.0f} {edge - bend:.0f} {x2:.0f} {end + bend:.0f} {x2:.0f} {end:.0f}"
@@ -134,11 +136,10 @@ def _stroke(rate: float) -> float:
 
 def _site(box: _Box) -> str:
     place, x = box.place, box.x
-    many = f" ({place.count} sites alike)" if place.count > 1 else ""
     parts = [
         f'<rect class="site" x="{x:.0f}" y="{box.y:.0f}" width="{box.width:.0f}" height="{box.height:.0f}" '
         'rx="8"/>',
-        _text("sitename", x + PAD, box.y + 20, _cut(place.title + many, box.width), ", ".join(place.members)),
+        _text("sitename", x + PAD, box.y + 20, _cut(place.title, box.width / 1.3), ", ".join(place.members)),
     ]
     y = box.y + HEAD
     for entry in place.entries:

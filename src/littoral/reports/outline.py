@@ -70,7 +70,7 @@ def outline_of(continuum: Continuum, plan: Plan) -> Outline:
         for members in _alike(continuum, sites, entries):
             first = members[0]
             place = Place(
-                title=_names(members), tier=tier, count=len(members), members=tuple(members),
+                title=_title(members), tier=tier, count=len(members), members=tuple(members),
                 entries=entries[first], network=_network(continuum, first),
             )  # fmt: skip
             places.append(place)
@@ -151,6 +151,11 @@ def _range(values: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,}-{high:,}"
 
 
+def _title(sites: Sequence[str]) -> str:
+    short = _names(sites)
+    return short if len(sites) == 1 or ".." in short else f"{sites[0]} and {len(sites) - 1} like it"
+
+
 def _names(names: Sequence[str]) -> str:
     """Names in short.
 
@@ -208,7 +213,9 @@ def _rates(link: Link, low: str) -> str:
     up, down = (link.forward, link.backward) if link.a == low else (link.backward, link.forward)
     if up == down or link.half_duplex:
         return _rate(up)
-    return f"↑ {_rate(up)} ↓ {_rate(down)}"
+    above, below = _rate(up), _rate(down)
+    unit = f" {below.split()[1]}"
+    return f"↑ {above.removesuffix(unit)} ↓ {below}"
 
 
 def _varies(signal: Signal) -> bool:

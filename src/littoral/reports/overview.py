@@ -66,7 +66,11 @@ def _setting(report: Report) -> str:
     tiers = ", ".join(tier for tier in TIERS if any(site.tier == tier for site in continuum.sites))
     place = f"{len(continuum.devices)} devices at {_count(len(continuum.sites), 'site')} ({tiers})"
     accuracy = first.result.get("target_accuracy")
-    goal = f"to an accuracy of {100 * accuracy:.4g} %" if accuracy else f"for {first.plan.epochs} epochs"
+    goal = (
+        f"to an accuracy of {100 * accuracy:.4g} %"
+        if accuracy and first.evaluations
+        else f"for {first.plan.epochs} epochs"
+    )
     others = len({(s.job.get("name"), s.continuum.name) for s in report.stories}) - 1
     more = f" The first of {others + 1} different jobs is described here." if others else ""
     world = first.result.get("world", "simulated")

@@ -122,7 +122,9 @@ class Reader:
         struck = self._nodes_of(event.target)
         if event.kind == "crash":
             self._crashed |= dict.fromkeys(struck, event.t)
-        lasting = f" for {show_duration(event.seconds)}" if event.seconds and event.seconds < 1e12 else " for good"
+        lasting = (
+            f" for {show_duration(event.seconds)}" if event.seconds and event.seconds < 1e12 else " for good"
+        )
         left = f" to {event.factor:.3g} of its speed" if event.kind.startswith("slow") else ""
         text = f"fault: {event.kind} of {event.target}{left}{lasting}"
         self._tell(event.t, "fault", struck[0] if len(struck) == 1 else "", text)

@@ -69,11 +69,15 @@ def plan(story: Story, row: Row) -> str:
 
 
 def _prediction(story: Story, row: Row) -> str:
-    error = "" if row.prediction_error is None else f", {100 * row.prediction_error:+.1f} % off what it took"
+    error = "" if row.prediction_error is None else f", {_than(row.prediction_error)} it took"
     return (
         f"For the {row.epochs:.3g} epochs of this run the plan foretells {duration(row.predicted_s)}{error} "
         f"({duration(row.time_s)}). Faults and lost nodes are not part of a plan."
     )
+
+
+def _than(error: float) -> str:
+    return f"{100 * abs(error):.1f} % {'more' if error > 0 else 'less'} than"
 
 
 def _bars(terms: tuple[Term, ...], whole: float, row: Row) -> str:

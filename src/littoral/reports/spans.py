@@ -49,15 +49,22 @@ def total(spans: Iterable[Span]) -> float:
     return sum(stop - start for start, stop in spans)
 
 
-def thinned(lanes: list[list[Span]], limit: int, seconds: float) -> tuple[list[list[Span]], float]:
-    """Lanes with at most ``limit`` spans in all where possible, and the longest pause that was closed for it.
+def sliced(spans: Iterable[Span], width: float, *, late: bool = False) -> list[Span]:
+    """One span for each slice of ``width`` seconds, as long as the spans are within it.
 
-    Pauses are closed from the shortest up, so what can be told apart on a screen stays apart longest; every
-    lane keeps at least one span.
+    It stands at the slice's beginning, or ``late`` at its end: lengths stay true, places only to a slice.
+
+    >>> sliced([(0.0, 1.0), (2.0, 3.0), (9.0, 11.0)], 10.0)
+    [(0.0, 3.0), (10.0, 11.0)]
     """
-    lanes = [union(lane) for lane in lanes]
-    pause = 0.0
-    while sum(map(len, lanes)) > max(limit, sum(1 for lane in lanes if lane)):
-        pause = 2.0 * pause if pause else seconds / 8192
-        lanes = [union(lane, pause) for lane in lanes]
-    return lanes, pause
+    within: dict[int, float] = {}
+    for start, stop in union(spans):
+        for index in range(int(start / width), int(stop / width) + 1):
+            length = min(stop, (index + 1) * width) - max(start, index * width)
+            if length > 0:
+                within[index] = within.get(index, 0.0) + length
+    if late:
+        return [
+            ((index + 1) * width - length, (index + 1) * width) for index, length in sorted(within.items())
+        ]
+    return [(index * width, index * width + length) for index, length in sorted(within.items())]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from littoral.reports.reader import Happening
-from littoral.reports.spans import Span, thinned
+from littoral.reports.spans import Span, sliced, union
 from littoral.reports.story import Story
 from littoral.units import show_duration
 
@@ -34,19 +34,10 @@ def timeline_of(story: Story, most_spans: int = MOST_SPANS, most_rows: int = MOS
     spans = dict(
         zip(KINDS, (story.computing, story.fetching, story.sending, story.waiting, story.lost), strict=True)
     )
-    keys = [(kind, row) for kind in KINDS for row in rows if spans[kind].get(row)]
-    lanes, pause = thinned([spans[kind][row] for kind, row in keys], most_spans, story.seconds)
-    drawn: dict[str, dict[str, list[Span]]] = {kind: {} for kind in KINDS}
-    for (kind, row), lane in zip(keys, lanes, strict=True):
-        drawn[kind][row] = lane
-    notes = []
+    drawn, notes = _fewer(spans, rows, most_spans, story.seconds)
     if len(rows) < len(story.nodes):
         notes.append(
             f"{len(rows)} of {len(story.nodes)} nodes are drawn: servers, what failed, the first workers."
-        )
-    if pause:
-        notes.append(
-            f"Simplified for drawing: spans less than {show_duration(pause)} apart are drawn as one."
         )
     return Timeline(
         rows=(RUN_ROW, *rows),
@@ -55,6 +46,31 @@ def timeline_of(story: Story, most_spans: int = MOST_SPANS, most_rows: int = MOS
         seconds=story.seconds,
         notes=tuple(notes),
     )
+
+
+def _fewer(
+    spans: dict[str, dict[str, list[Span]]], rows: tuple[str, ...], most: int, seconds: float
+) -> tuple[dict[str, dict[str, list[Span]]], list[str]]:
+    """Spans that can be drawn quickly, and what was done to get there.
+
+    When they are too many, each slice of time shows how long a node did what. Closing short pauses instead
+    would make every node look busy all the time.
+    """
+    lanes = {kind: {row: union(spans[kind][row]) for row in rows if spans[kind].get(row)} for kind in KINDS}
+    count = sum(len(lane) for found in lanes.values() for lane in found.values())
+    if count <= most:
+        return lanes, []
+    width = seconds / max(20, most // sum(len(found) for found in lanes.values()))
+    note = (
+        f"Simplified for drawing, from {count:,} spans: every {show_duration(width)} one of each kind stands "
+        "for all of that time, as long as they are together; waiting comes last."
+    )
+
+    def slices(kind: str, lane: list[Span]) -> list[Span]:
+        return union(lane) if kind == "lost" else sliced(lane, width, late=kind == "wait")
+
+    fewer = {kind: {row: slices(kind, lane) for row, lane in found.items()} for kind, found in lanes.items()}
+    return fewer, [note]
 
 
 def _rows(story: Story, most: int) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ described: a fault that cuts a link shows as an idle link.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -56,11 +56,12 @@ def pipe_uses(story: Story, bins: int = BINS, limit: int = 12) -> tuple[list[Use
     edges = np.linspace(0.0, story.seconds, bins + 1)
     carried: dict[str, np.ndarray] = {}
     pipes: dict[str, Pipe] = {}
-    for route, size, start, stop in _on_the_wire(story):
+    for route, times in _on_the_wire(story):
+        passed = _passed(times, edges)
         for pipe in route.pipes:
             if not math.isinf(pipe.capacity.mean()):
                 pipes[pipe.name] = pipe
-                _spread(carried.setdefault(pipe.name, np.zeros(bins)), edges, size, start, stop)
+                carried[pipe.name] = carried.get(pipe.name, 0.0) + passed
     uses = sorted(
         (_use(pipe, carried[name], edges) for name, pipe in pipes.items()), key=lambda u: (-u.mean, u.pipe)
     )
@@ -68,34 +69,32 @@ def pipe_uses(story: Story, bins: int = BINS, limit: int = 12) -> tuple[list[Use
     return busy[:limit], len(uses) - len(busy[:limit])
 
 
-def _on_the_wire(story: Story) -> Iterator[tuple[Route, int, float, float]]:
-    """Every transfer with its route and the times at which its bytes begin and cease to pass."""
+def _on_the_wire(story: Story) -> Iterator[tuple[Route, np.ndarray]]:
+    """For every pair of nodes its route, and rows of (bytes, when they begin to pass, when they cease)."""
     routes, device_of = Routes(story.continuum), story.plan.device_of
-    free: dict[tuple[str, str], float] = {}
-    for transfer in _in_order(story.transfers):
-        source = transfer.source if transfer.fetched else device_of[transfer.source]
-        route = routes.between(source, device_of[transfer.target])
-        pair = (transfer.source, transfer.target)
-        stop = max(transfer.start, transfer.stop - route.latency_s)
-        start = min(stop, max(transfer.start, free.get(pair, 0.0)))
-        free[pair] = stop
-        yield route, transfer.size, start, stop
+    pairs: dict[tuple[str, str], list[Transfer]] = {}
+    for transfer in story.transfers:
+        pairs.setdefault((transfer.source, transfer.target), []).append(transfer)
+    for (source, target), transfers in pairs.items():
+        start_device = source if transfers[0].fetched else device_of[source]
+        route = routes.between(start_device, device_of[target])
+        free, rows = 0.0, []
+        for each in sorted(transfers, key=lambda transfer: (transfer.stop, transfer.start)):
+            stop = max(each.start, each.stop - route.latency_s)
+            rows.append((each.size, min(stop, max(each.start, free)), stop))
+            free = stop
+        yield route, np.array(rows)
 
 
-def _in_order(transfers: Iterable[Transfer]) -> list[Transfer]:
-    return sorted(transfers, key=lambda transfer: (transfer.stop, transfer.start))
-
-
-def _spread(into: np.ndarray, edges: np.ndarray, size: float, start: float, stop: float) -> None:
-    width, last = edges[1] - edges[0], len(into) - 1
-    first, final = min(last, int(start / width)), min(last, int(stop / width))
-    if first == final or stop <= start:
-        into[final] += size
-        return
-    rate = size / (stop - start)
-    into[first] += rate * (edges[first + 1] - start)
-    into[first + 1 : final] += rate * width
-    into[final] += rate * (stop - edges[final])
+def _passed(times: np.ndarray, edges: np.ndarray, chunk: int = 4096) -> np.ndarray:
+    """Bytes in each bin: the growth from edge to edge of what has passed by then."""
+    by_then = np.zeros(len(edges))
+    for first in range(0, len(times), chunk):
+        size, start, stop = times[first : first + chunk].T
+        lasting = np.maximum(stop - start, 1e-9)  # what passes in no time still passes
+        share = (edges[:, None] - (stop - lasting)) / lasting
+        by_then += np.clip(share, 0.0, 1.0) @ size
+    return np.diff(by_then)
 
 
 def _use(pipe: Pipe, carried: np.ndarray, edges: np.ndarray) -> Use:

@@ -19,15 +19,13 @@ from littoral.planning.plan import Plan
 
 
 class Message(msgspec.Struct, frozen=True):
-    """Base of everything nodes send each other. Its size is a header plus its vectors."""
+    """Base of everything nodes send each other. A field called ``vector`` is its payload."""
 
     @property
     def size(self) -> int:
         """Bytes on the wire."""
-        total = HEADER_BYTES
-        for name in self.__struct_fields__:
-            total += getattr(getattr(self, name), "nbytes", 0)
-        return total
+        vector = getattr(self, "vector", None)
+        return HEADER_BYTES if vector is None else HEADER_BYTES + int(vector.nbytes)
 
 
 class Left(Message, frozen=True):

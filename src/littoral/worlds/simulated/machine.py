@@ -23,6 +23,7 @@ class Machine:
     def __init__(self, kernel: Kernel, device: Device) -> None:
         self.device = device
         self.speed = 1.0  # set by faults; 0 is a pause
+        self.undisturbed = False  # nothing but one worker's steps, ever: they need no sharing
         self._kernel = kernel
         self._load = device.load.at(0.0)
         self._demand = 0.0  # of the jobs running
@@ -35,8 +36,11 @@ class Machine:
         self._watch(0.0)
 
     @coroutine
-    def work(self, seconds: float, demand: float = TRAINING_DEMAND) -> Generator[None, Any, None]:
+    def work(self, seconds: float, demand: float = TRAINING_DEMAND) -> Generator[float | None, Any, None]:
         """Take ``seconds`` of a free device."""
+        if self.undisturbed:
+            yield seconds * crowding((demand, self._load))
+            return
         self._settle()
         self._order += 1
         heapq.heappush(self._jobs, (self._served + seconds, self._order, demand, self._kernel.current))
@@ -82,15 +86,16 @@ class Machine:
             wait = max(0.0, self._jobs[0][0] - self._served) / self._pace
             self._kernel.call_at(self._kernel.now + wait, self._due, self._version)
 
-    def _due(self, version: int) -> None:
+    def _due(self, version: int) -> Any:
         if version != self._version:
-            return
+            return None
         self._settle()
         tag, _, demand, wake = heapq.heappop(self._jobs)
         self._served = max(self._served, tag)  # what rounding left over
         self._demand = self._demand - demand if self._jobs else 0.0
         self._repace()
-        self._kernel.call_soon(wake)
+        self._kernel._current = wake  # resume it within this very event: its next trap becomes ours
+        return wake(None)
 
 
 def noise(device: Device, draw: Callable[[float, float], float]) -> float:

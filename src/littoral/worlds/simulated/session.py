@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from littoral.commands import Admit, Command, Exclude, Rebatch, Relaunch, SaveCheckpoint, Stop
 from littoral.continuum.routes import Routes
+from littoral.continuum.signal import Constant
 from littoral.errors import RunFailed
 from littoral.events import (
     Checkpointed,
@@ -91,6 +92,9 @@ class Session:
             self._add(worker.name, mathematics.worker(worker.name), worker.batch)
         for server in plan.servers:
             self._add(server.name, mathematics.server(server.start, server.stop), 0)
+        for machine in self.machines.values():
+            calm = isinstance(machine.device.load, Constant) and not job.continuum.apps_on(machine.device.name)
+            machine.undisturbed = calm and not job.faults
 
     def _add(self, name: str, model: Any, batch: int) -> None:
         machine = self.machines[self._device_of[name]]

