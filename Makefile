@@ -16,8 +16,8 @@ test: $(READY)
 	$(BIN)/pytest -n 2
 
 check: $(READY)
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
 bench: $(READY)
@@ -30,8 +30,8 @@ docs: $(READY)
 	$(BIN)/python docs/make.py
 
 format: $(READY)
-	$(BIN)/ruff check --fix src tests benchmarks
-	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

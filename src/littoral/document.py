@@ -112,9 +112,7 @@ def _inspect(node: yaml.Node, file: Path, sizes: dict[int, int]) -> int:
     sizes[id(node)] = 0
     if node.tag not in _TAGS:
         tag = node.tag.replace("tag:yaml.org,2002:", "!!")
-        raise refuse(
-            f"the tag {brief(tag)} is not accepted", "use plain text, numbers, lists and mappings only"
-        )
+        raise refuse(f"the tag {brief(tag)} is not accepted", "use plain text, numbers, lists and mappings only")
     children: list[yaml.Node] = node.value if isinstance(node, yaml.SequenceNode) else []
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
@@ -203,9 +201,7 @@ class Section:
             raise self.error(f"{key}: {brief(word)} is unknown", key=key, remedy=suggest(word, options))
         return word
 
-    def number(
-        self, key: str, default: Any = _REQUIRED, *, least: float = 0.0, most: float = math.inf
-    ) -> float:
+    def number(self, key: str, default: Any = _REQUIRED, *, least: float = 0.0, most: float = math.inf) -> float:
         """A finite number between ``least`` and ``most``."""
         return self.read(key, lambda value: _number(value, least, most), default)
 
@@ -261,9 +257,7 @@ class Section:
     def _section(self, node: yaml.Node, key: str) -> Section:
         if not isinstance(node, yaml.MappingNode):
             line = node.start_mark.line + 1
-            raise InputError(
-                f"{key}: expected a mapping", file=self.file, line=line, remedy="write {name: value}"
-            )
+            raise InputError(f"{key}: expected a mapping", file=self.file, line=line, remedy="write {name: value}")
         return Section(node, self.file, self._loader)
 
     def _plain(self, node: yaml.Node) -> Any:
@@ -278,9 +272,7 @@ class Section:
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         simple = isinstance(value, bool | int | float) or type(value).__name__ in ("date", "datetime")
-        raise InputError(
-            f"expected text, found {brief(value)}", remedy="put it in quotes" if simple else "give text"
-        )
+        raise InputError(f"expected text, found {brief(value)}", remedy="put it in quotes" if simple else "give text")
     return value
 
 

@@ -76,7 +76,7 @@ class FaultInjected(Event, frozen=True, tag=True):
 
     kind: str
     target: str
-    seconds: float
+    seconds: float | None  # None: for good
     factor: float
 
 

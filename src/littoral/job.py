@@ -74,9 +74,7 @@ class Job:
     on_failure: str = "continue"  # or "stop"
     faults: tuple[Fault, ...] = ()
     seed: int = 0
-    places: Mapping[str, tuple[Path, int]] = field(
-        default_factory=dict, compare=False
-    )  # where keys were read
+    places: Mapping[str, tuple[Path, int]] = field(default_factory=dict, compare=False)  # where keys were read
 
 
 @contextmanager
@@ -186,9 +184,7 @@ def _named(top: Section, key: str, default: str | None = None) -> tuple[str, dic
 
 
 def _places(top: Section, continuum: Path) -> dict[str, tuple[Path, int]]:
-    keys = {
-        key: (top.file, top.line_of(key)) for key in ("task", "strategy", "planner", "workers", "servers")
-    }
+    keys = {key: (top.file, top.line_of(key)) for key in ("task", "strategy", "planner", "workers", "servers")}
     return keys | {"links": (continuum, read_document(continuum).line_of("links"))}
 
 

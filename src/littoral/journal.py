@@ -74,9 +74,7 @@ def read_journal(path: Path) -> Iterator[Event]:
                     yield _decode(line)
                 except msgspec.MsgspecError as error:
                     remedy = "the journal was changed or comes from another version"
-                    raise InputError(
-                        f"not an event: {error}", file=path, line=number, remedy=remedy
-                    ) from error
+                    raise InputError(f"not an event: {error}", file=path, line=number, remedy=remedy) from error
     except OSError as error:
         message = f"cannot read the journal: {error.strerror}"
         raise InputError(message, file=path, remedy="name a run's folder or its journal.jsonl") from error

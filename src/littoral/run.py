@@ -39,9 +39,7 @@ class Options:
     reference: bool = True  # measure what one device alone needs, for goodput_efficiency
 
 
-def run_job(
-    job: Job, folder: Path, options: Options = Options(), *, watch: Watcher | None = None
-) -> dict[str, Any]:
+def run_job(job: Job, folder: Path, options: Options = Options(), *, watch: Watcher | None = None) -> dict[str, Any]:
     """Plan a job and run it in the simulated world; the result, which ``folder`` keeps too."""
     task = load_task(job.task, job.task_options)
     plan = make_plan(job, task.footprint(), task.recipe)

@@ -19,9 +19,7 @@ from littoral.events import (
 )
 from littoral.planning.plan import Plan
 
-CONSECUTIVE = (
-    3  # evaluations whose median must pass the target: single crossings vary by a fifth between seeds
-)
+CONSECUTIVE = 3  # evaluations whose median must pass the target: single crossings vary by a fifth between seeds
 
 
 class Supervisor:

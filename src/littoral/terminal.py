@@ -25,8 +25,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
     lines = [
         "  ".join(
-            cell.ljust(w) if i == 0 else cell.rjust(w)
-            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
         )
         for row in cells
     ]
@@ -79,9 +78,7 @@ def _rates(link: Link) -> str:
 
 def job(described: Job, footprint: Footprint) -> str:
     """A job's summary."""
-    until = f"{described.epochs} epochs" + (
-        f" or accuracy {described.accuracy:g}" if described.accuracy else ""
-    )
+    until = f"{described.epochs} epochs" + (f" or accuracy {described.accuracy:g}" if described.accuracy else "")
     return (
         f"{continuum(described.continuum)}\n\njob {described.name}: {described.task}, {footprint.samples} samples, "
         f"{footprint.parameters} parameters ({show_bytes(footprint.vector_bytes)}), until {until}\n"
@@ -117,12 +114,18 @@ def plan(decided: Plan, *, explain: bool) -> str:
                  for t in predicted.terms]  # fmt: skip
         parts.append(_left_last(["term", "time", "share", "formula"], terms))
         parts.append("\n".join(f"- {reason}" for reason in decided.reasons))
-    parts.append(
-        f"predicted: {show_duration(predicted.time_s)} in all, {show_duration(predicted.epoch_s)} per epoch, "
+    parts.append(f"predicted: {prediction(decided)}")
+    return "\n\n".join(parts)
+
+
+def prediction(decided: Plan) -> str:
+    """What a plan should take, in a line."""
+    predicted = decided.predicted
+    return (
+        f"{show_duration(predicted.time_s)} in all, {show_duration(predicted.epoch_s)} per epoch, "
         f"{show_bytes(predicted.bytes_sent)} sent ({show_bytes(predicted.wan_bytes)} between sites), "
         f"{predicted.cost_usd:.4g} USD"
     )
-    return "\n\n".join(parts)
 
 
 def _left_last(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -142,9 +145,7 @@ def result(outcome: Mapping[str, Any], folder: Path) -> str:
          show_duration(w["wait_s"]), show_bytes(w["bytes_sent"])]
         for name, w in outcome["workers"].items()
     ]  # fmt: skip
-    ended = {"target": "target reached", "epochs": "all epochs done"}.get(
-        outcome["reason"], outcome["reason"]
-    )
+    ended = {"target": "target reached", "epochs": "all epochs done"}.get(outcome["reason"], outcome["reason"])
     lines = [
         f"{outcome['run']}: {ended} after {show_duration(outcome['time_s'])} (virtual), "
         f"predicted {show_duration(outcome['predicted']['time_s'])} for all epochs",
@@ -173,8 +174,10 @@ def comparison(rows: Sequence[Mapping[str, Any]]) -> str:
         for r in rows
     ]  # fmt: skip
     seeds = rows[0]["seeds"] if rows else 0
-    note = (f"means over {seeds} seeds; spread: largest minus smallest; speed-up: against the slowest row; goodput 1.0 "
-            "is all compute pooled, communication free; prediction: the planner's error on the time of whole epochs")  # fmt: skip
+    note = (
+        f"means over {seeds} seeds; spread: largest minus smallest; speed-up: against the slowest row;\n"
+        "goodput 1.0: all compute pooled, communication free; prediction: the planner's error on whole epochs"
+    )
     return f"{table(head, body)}\n\n{note}"
 
 
@@ -217,6 +220,4 @@ class Progress:
         if tally.samples >= self._next:
             self._next = tally.samples + self._step
             seen = "" if tally.accuracy is None else f", accuracy {tally.accuracy:.3f}"
-            self._bar.update(
-                self._task, completed=tally.samples, note=f"{show_duration(event.t)} virtual{seen}"
-            )
+            self._bar.update(self._task, completed=tally.samples, note=f"{show_duration(event.t)} virtual{seen}")

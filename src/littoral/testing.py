@@ -39,11 +39,9 @@ def small_continuum(
     latency_s: float = 0.01,
     jitter: float = 0.0,
 ) -> Continuum:
-    """One site; worker ``w-i`` does ``speeds[i]`` samples/s; a ``hub`` that may serve; ports of ``bandwidth`` bytes/s."""
+    """One site: worker ``w-i`` does ``speeds[i-1]`` samples/s, ``hub`` may serve; ports of ``bandwidth`` bytes/s."""
     devices = [_device(f"w-{i + 1}", speed, jitter) for i, speed in enumerate(speeds)]
-    link = Link(
-        a="lab", b="lab", forward=Constant(bandwidth), backward=Constant(bandwidth), latency_s=latency_s
-    )
+    link = Link(a="lab", b="lab", forward=Constant(bandwidth), backward=Constant(bandwidth), latency_s=latency_s)
     return Continuum(
         name="small", sites=(Site(name="lab"),), devices=(*devices, _device("hub", 1.0, 0.0)), links=(link,)
     )
@@ -56,7 +54,8 @@ def _device(name: str, speed: float, jitter: float) -> Device:
 
 def small_job(
     *, workers: int = 3, strategy: str = "allreduce", planner: str = "proportional", epochs: int = 2,
-    continuum: Continuum | None = None, faults: Sequence[Fault] = (), task: dict[str, Any] | None = None, **settings: Any,
+    continuum: Continuum | None = None, faults: Sequence[Fault] = (), task: dict[str, Any] | None = None,
+    **settings: Any,
 ) -> Job:  # fmt: skip
     """A job of a second or two on a small continuum; ``settings`` are the strategy's parameters."""
     described = continuum or small_continuum([100.0 / (i + 1) for i in range(workers)])
@@ -159,7 +158,7 @@ def simulate(
 
 
 def check_strategy(name: str, faults: Sequence[Fault] = (), **settings: Any) -> Story:
-    """The contract every strategy keeps: it ends, on time, every sample was used exactly once per epoch, and it learns."""
+    """The contract every strategy keeps: it ends, it learns, and every sample was used exactly once per epoch."""
     job = small_job(strategy=name, faults=faults, epochs=4, **settings)
     story = simulate(job)
     if story.reason != "epochs":

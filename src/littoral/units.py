@@ -19,9 +19,7 @@ _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 BYTES = {f"{p}B": f for p, f in (_DECIMAL | _BINARY).items()}
 _BITS = {f"{p}bit": f / 8 for p, f in (_DECIMAL | _BINARY).items()}
-BYTES_PER_S = {f"{u}/s": f for u, f in (_BITS | BYTES).items()} | {
-    f"{p}bps": f / 8 for p, f in _DECIMAL.items() if p
-}
+BYTES_PER_S = {f"{u}/s": f for u, f in (_BITS | BYTES).items()} | {f"{p}bps": f / 8 for p, f in _DECIMAL.items() if p}
 USD_PER_S = {"USD/s": 1.0, "USD/min": 1 / 60, "USD/h": 1 / 3600}
 USD_PER_BYTE = {f"USD/{u}": 1 / f for u, f in BYTES.items()}
 USD = {"USD": 1.0}
@@ -144,9 +142,7 @@ def fraction(value: object) -> float:
     """A share between 0 and 1; '30 %' and 0.3 are the same."""
     result = parse(value, "fraction")
     if not 0.0 <= result <= 1.0:
-        raise InputError(
-            f"{brief(value)} is not between 0 and 1", remedy="write a share such as 0.3 or '30 %'"
-        )
+        raise InputError(f"{brief(value)} is not between 0 and 1", remedy="write a share such as 0.3 or '30 %'")
     return result
 
 

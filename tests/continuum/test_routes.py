@@ -32,13 +32,9 @@ def link(a: str, b: str, rate: float | Signal = 100.0, back: float | None = None
 
 
 def routes(devices: list[Device], links: list[Link], stores: tuple[Store, ...] = ()) -> Routes:
-    sites = {d.site: Site(name=d.site) for d in devices} | {
-        e: Site(name=e) for x in links for e in (x.a, x.b)
-    }
+    sites = {d.site: Site(name=d.site) for d in devices} | {e: Site(name=e) for x in links for e in (x.a, x.b)}
     return Routes(
-        Continuum(
-            name="c", sites=tuple(sites.values()), devices=tuple(devices), links=tuple(links), stores=stores
-        )
+        Continuum(name="c", sites=tuple(sites.values()), devices=tuple(devices), links=tuple(links), stores=stores)
     )
 
 
@@ -141,9 +137,7 @@ def test_a_store_of_a_site_has_no_port() -> None:
 
 def test_missing_links_name_the_sites() -> None:
     found = routes([device("a", "x"), device("b", "x"), device("c", "y")], [])
-    with pytest.raises(
-        InputError, match=r"no link leads from site 'x' to site 'y'.*between: \[x, y\]"
-    ) as caught:
+    with pytest.raises(InputError, match=r"no link leads from site 'x' to site 'y'.*between: \[x, y\]") as caught:
         found.between("a", "c")
     assert caught.value.key == "links"
     with pytest.raises(InputError, match=r"'x' has several .* no network.*between: \[x, x\]"):

@@ -180,9 +180,7 @@ def test_other_columns_and_a_single_row(tmp_path: Path) -> None:
         (b"t_s,mbps\n0," + b"9" * 200_000 + b"\n", 1, "not a text file"),
     ],
 )
-def test_a_broken_trace_is_refused_with_its_line(
-    tmp_path: Path, content: bytes, line: int, found: str
-) -> None:
+def test_a_broken_trace_is_refused_with_its_line(tmp_path: Path, content: bytes, line: int, found: str) -> None:
     path = tmp_path / "lte.csv"
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:

@@ -15,9 +15,7 @@ from littoral.continuum.load import parse_continuum
 from littoral.continuum.signal import Constant, Lowest, Scaled, Signal, Steps
 from littoral.continuum.write import continuum_document, signal_document
 
-names = st.from_regex(r"[a-zA-Zäß][\w.-]{0,8}", fullmatch=True) | st.sampled_from(
-    ["on", "no", "null", "x1e3", "3d"]
-)
+names = st.from_regex(r"[a-zA-Zäß][\w.-]{0,8}", fullmatch=True) | st.sampled_from(["on", "no", "null", "x1e3", "3d"])
 positive = st.floats(1e-12, 1e15)
 share = st.floats(0, 1)
 

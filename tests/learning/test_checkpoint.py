@@ -43,9 +43,7 @@ assert "torch" not in sys.modules
     assert load_checkpoint(tmp_path / "a").tensors == {}
 
 
-def test_a_crash_while_writing_keeps_the_previous_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_while_writing_keeps_the_previous_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a"
     save_checkpoint(path, {}, {"version": 1})
 

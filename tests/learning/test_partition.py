@@ -107,9 +107,7 @@ HALVES = [Group(samples=[0, 1], workers=[0]), Group(samples=[2, 3], workers=[1])
         ([1, 3], "by-store", HALVES, "store 0 holds 2 samples, its workers want 1"),
     ],
 )
-def test_what_does_not_add_up_is_refused(
-    sizes: list[int], split: str, groups: list[Group], message: str
-) -> None:
+def test_what_does_not_add_up_is_refused(sizes: list[int], split: str, groups: list[Group], message: str) -> None:
     with pytest.raises(InputError, match=message):
         partition([0] * 4, sizes, split, 0, groups=groups)  # type: ignore[arg-type]
 

@@ -17,9 +17,7 @@ torch.set_num_threads(1)
 
 
 def task(model: str = "mlp") -> Synthetic:
-    made = load_task(
-        "littoral.tasks.synthetic", {"samples": 64, "test_samples": 40, "model": model, "width": 0.5}
-    )
+    made = load_task("littoral.tasks.synthetic", {"samples": 64, "test_samples": 40, "model": model, "width": 0.5})
     assert isinstance(made, Synthetic)
     return made
 
@@ -72,9 +70,7 @@ def test_one_step_equals_torch_on_the_plain_model(name: str) -> None:
     replica.vector[: replica.trained] -= 0.1 * gradient[: replica.trained]
     replica.vector[replica.trained :] -= gradient[replica.trained :]
     assert loss == pytest.approx(expected.item())
-    for (key, ours), theirs in zip(
-        replica.model.state_dict().items(), plain.state_dict().values(), strict=True
-    ):
+    for (key, ours), theirs in zip(replica.model.state_dict().items(), plain.state_dict().values(), strict=True):
         assert torch.allclose(ours, theirs, atol=1e-6), key
 
 

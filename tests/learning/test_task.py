@@ -26,8 +26,13 @@ class Tiny:
 class Half:
     name = "half"
 
-class Picky:
+class Picky(Tiny):
     def __init__(self, size): raise ValueError("size is odd")
+
+class Nameless(Tiny):
+    def __getattribute__(self, key):
+        if key == "name": raise AttributeError(key)
+        return super().__getattribute__(key)
 
 number = 3
 """
@@ -65,8 +70,13 @@ def test_a_task_of_ones_own() -> None:
         ("no_such_thing_at_all:Task", {}, "PYTHONPATH"),
         ("mine_tasks:Tin", {}, "did you mean 'Tiny'"),
         ("mine_tasks", {}, "no attribute 'TASK'"),
-        ("mine_tasks:number", {}, "must be a class"),
-        ("mine_tasks:Half", {}, "lacks recipe, footprint"),
+        ("mine_tasks:number", {}, "is no task: it lacks footprint"),
+        ("mine_tasks:Half", {}, "is no task: it lacks footprint"),
+        ("mine_tasks:Nameless", {}, "lacks name"),
+        ("os:system", {"command": "exit 1"}, "is no task"),
+        ("subprocess:Popen", {"args": "exit"}, "is no task"),
+        ("builtins:dict", {}, "is no task"),
+        (".", {}, "failed"),
         ("mine_tasks:Picky", {"size": 3}, "size is odd"),
         ("mine_broken:Task", {}, "install no_such_package_anywhere"),
         ("mine_untyped:Task", {}, "importing mine_untyped failed"),

@@ -102,9 +102,7 @@ def test_a_folder_without_files_or_with_strange_labels_is_refused(caltech: Path,
         load_task("littoral.tasks.caltech101", {"folder": caltech}).data()
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"features": 20, "classes": 4}, {"shape": [2, 8, 9], "model": "lenet"}]
-)
+@pytest.mark.parametrize("options", [{}, {"features": 20, "classes": 4}, {"shape": [2, 8, 9], "model": "lenet"}])
 def test_synthetic_announces_what_it_generates(options: dict[str, object]) -> None:
     sized = {"samples": 70, "test_samples": 30, **options}
     assert_announced(load_task("littoral.tasks.synthetic", sized))

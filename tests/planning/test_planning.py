@@ -36,9 +36,7 @@ def test_batches_sum_respect_memory_and_finish_together(seed: int) -> None:
     batches = equal_finish(per_sample, fixed, most, total)
     assert sum(batches) == min(max(total, n), sum(most))
     assert all(1 <= b <= m for b, m in zip(batches, most, strict=True))
-    inner = [
-        (fixed[i] + per_sample[i] * b, per_sample[i]) for i, b in enumerate(batches) if 1 < b < most[i]
-    ]
+    inner = [(fixed[i] + per_sample[i] * b, per_sample[i]) for i, b in enumerate(batches) if 1 < b < most[i]]
     for seconds, step in inner:
         for other, other_step in inner:
             assert seconds <= other + step + other_step + 1e-9  # within a sample of each other

@@ -97,9 +97,7 @@ def write_run(tmp_path: Path) -> WriteRun:
         folder = tmp_path / name
         folder.mkdir()
         job = {"name": job_name, "task": {"name": "tasks.digits"}, "target": {"epochs": 4}}
-        start = RunStarted(
-            0.0, name, "simulated", seed, not evaluated, job, continuum or CONTINUUM, plan or PLAN
-        )
+        start = RunStarted(0.0, name, "simulated", seed, not evaluated, job, continuum or CONTINUUM, plan or PLAN)
         happened = [*DETAIL, *HAPPENINGS, *(EVALUATIONS if evaluated else [])] if events is None else events
         with Journal(folder / "journal.jsonl", detail=detail) as journal:
             for event in (start, *sorted(happened, key=lambda event: event.t)):

@@ -15,9 +15,7 @@ def fleet(sites: int):
     """Many homes alike, each with three devices, below one region."""
     step = {"per_sample": "1 ms"}
     homes = [f"home-{i}" for i in range(1, sites + 1)]
-    devices = [
-        {"name": f"{home}-pi-1", "site": home, "count": 3, "memory": "1 GB", "step": step} for home in homes
-    ]
+    devices = [{"name": f"{home}-pi-1", "site": home, "count": 3, "memory": "1 GB", "step": step} for home in homes]
     links = [{"between": [home, "region"], "bandwidth": "20 Mbit/s", "latency": "9 ms"} for home in homes]
     document = {
         "sites": [*({"name": home} for home in homes), {"name": "region", "tier": "cloud"}],
@@ -27,9 +25,7 @@ def fleet(sites: int):
     continuum = parse_continuum(yaml.safe_dump(document))
     worker = Worker(name="gpu", device="gpu", shard=10, batch=5, samples_per_s=1.0)
     nothing = Prediction(time_s=1.0, epoch_s=1.0, bytes_sent=0.0, wan_bytes=0.0, cost_usd=0.0)
-    return continuum, Plan(
-        planner="fair", strategy="allreduce", workers=(worker,), epochs=1, predicted=nothing
-    )
+    return continuum, Plan(planner="fair", strategy="allreduce", workers=(worker,), epochs=1, predicted=nothing)
 
 
 def test_devices_that_are_alike_are_named_together() -> None:

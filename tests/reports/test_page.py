@@ -33,9 +33,7 @@ def test_the_page_asks_the_network_for_nothing(write_run) -> None:
 
 def test_every_section_has_its_say(write_run) -> None:
     html = html_of(write_run())
-    titles = (
-        "Results, Learning, Where it runs, Plan and outcome, Timeline, Use of the network, Background apps"
-    )
+    titles = "Results, Learning, Where it runs, Plan and outcome, Timeline, Use of the network, Background apps"
     for title in (*titles.split(", "), "What happened", "Reproduce"):
         assert f"{title}</h" in html, title
     assert "littoral run job.yaml --seed 1" in html
@@ -81,9 +79,7 @@ def test_a_broken_run_leaves_no_file(write_run, tmp_path: Path) -> None:
     assert not out.parent.exists()
 
 
-def test_a_failed_write_leaves_the_old_page(
-    write_run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_the_old_page(write_run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "report.html"
     out.write_text("old")
 
@@ -97,9 +93,7 @@ def test_a_failed_write_leaves_the_old_page(
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["report.html"]
 
 
-def test_without_plotly_the_extra_is_named(
-    write_run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_plotly_the_extra_is_named(write_run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"littoral\[report\]"):
         write_report([write_run()], tmp_path / "report.html")

@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 
 from littoral.errors import InputError
-from littoral.events import Computed, Evaluated, Event, NodeStarted, Resumed, RunFinished
+from littoral.events import (
+    Computed,
+    Evaluated,
+    Event,
+    FaultInjected,
+    NodeLost,
+    NodeStarted,
+    Resumed,
+    RunFinished,
+)
 from littoral.reports.story import read_story
 
 
@@ -20,6 +29,13 @@ def test_a_crashed_node_is_lost_from_the_crash_on_and_does_not_wait(write_run) -
     assert story.lost == {"w2": [(4.0, 8.0)]}
     assert story.waiting["w2"] == [(3.0, 4.0), (8.0, 10.0)]
     assert [happening.mark for happening in story.happenings] == ["fault", "lost", "returned", "finished"]
+
+
+def test_a_server_that_is_relaunched_is_lost_no_longer(write_run) -> None:
+    crash = [FaultInjected(4.0, "crash", "c", 2.0, 0.5), NodeLost(5.5, "ps-1", "crashed")]
+    again = [Resumed(5.5, 3.0, 5), NodeStarted(6.0, "ps-1"), RunFinished(10.0, "epochs")]
+    story = read_story(write_run(events=[NodeStarted(0.0, "ps-1"), *crash, *again]))
+    assert story.lost == {"ps-1": [(4.0, 6.0)]}
 
 
 def test_without_detail_nothing_is_taken_for_waiting(write_run) -> None:

@@ -52,3 +52,12 @@ def test_equal_runs_keep_labels_apart(write_run) -> None:
     rows = rows_of([read_story(write_run("one")), read_story(write_run("two"))])
     assert len({row.label for row in rows}) == 2
     assert len({row.variant for row in rows}) == 1
+
+
+def test_runs_of_different_jobs_are_not_averaged(write_run) -> None:
+    """Same name, same strategy, but one continuum is faster: that is another job, not another seed."""
+    from conftest import CONTINUUM
+
+    other = CONTINUUM | {"links": [CONTINUUM["links"][0] | {"down": "9 MB/s"}, CONTINUUM["links"][1]]}
+    rows = rows_of([read_story(write_run("one")), read_story(write_run("two", seed=2, continuum=other))])
+    assert [row.variant.split(":")[0] for row in rows] == ["demo", "demo #2"]

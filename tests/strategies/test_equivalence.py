@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 import torch
+
 from littoral.learning.learner import Learner, Shards, named_seed
 from littoral.learning.leases import Span
 from littoral.learning.partition import partition

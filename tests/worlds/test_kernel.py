@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from littoral.worlds.simulated.kernel import Kernel, Mailbox, park, sleep
 
 

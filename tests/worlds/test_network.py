@@ -8,6 +8,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from littoral.continuum.routes import Pipe, Route
 from littoral.continuum.signal import Constant, Signal, Steps
 from littoral.worlds.simulated.kernel import Kernel

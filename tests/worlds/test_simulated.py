@@ -9,6 +9,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from littoral.continuum.app import App
 from littoral.continuum.continuum import Continuum
 from littoral.continuum.device import Device, Site, StepTime
@@ -87,9 +88,7 @@ def test_clock_spread_never_exceeds_the_staleness_bound() -> None:
 def with_app(app: App, **device: object) -> Job:
     continuum = small_continuum((100.0,))
     devices = tuple(dataclasses.replace(d, **device) if d.name == "w-1" else d for d in continuum.devices)
-    return small_job(
-        workers=1, epochs=1, continuum=dataclasses.replace(continuum, devices=devices, apps=(app,))
-    )
+    return small_job(workers=1, epochs=1, continuum=dataclasses.replace(continuum, devices=devices, apps=(app,)))
 
 
 def test_training_and_apps_slow_each_other_down() -> None:
@@ -135,9 +134,7 @@ def test_a_batch_beyond_memory_is_an_event_and_is_cut() -> None:
     plan = simulate(job, timing_only=True).plan
     footprint = simulate(job, timing_only=True).session.footprint
     room = 4 * footprint.vector_bytes + 3.5 * footprint.activation_bytes
-    devices = tuple(
-        dataclasses.replace(d, memory_bytes=room) if d.name == "w-1" else d for d in job.continuum.devices
-    )
+    devices = tuple(dataclasses.replace(d, memory_bytes=room) if d.name == "w-1" else d for d in job.continuum.devices)
     poor = dataclasses.replace(job, continuum=dataclasses.replace(job.continuum, devices=devices))
     story = simulate(poor, plan=plan, timing_only=True)
     assert story.of(OutOfMemory)[0].limit == 3
@@ -161,9 +158,7 @@ def test_a_crash_is_survived_and_no_sample_is_lost(strategy: str, parameters: di
 
 @pytest.mark.parametrize(("strategy", "parameters"), MODES)
 def test_a_worker_that_returns_works_again(strategy: str, parameters: dict[str, object]) -> None:
-    job = small_job(
-        strategy=strategy, epochs=12, faults=[fail_at("w-2", 0.7, back_after_s=2.0)], **parameters
-    )
+    job = small_job(strategy=strategy, epochs=12, faults=[fail_at("w-2", 0.7, back_after_s=2.0)], **parameters)
     story = simulate(job)
     back = story.of(NodeReturned)[0].t
     assert any(event.node == "w-2" and event.start >= back for event in story.of(Computed))
@@ -224,9 +219,7 @@ def two_sites() -> Continuum:
 
 
 @pytest.mark.parametrize(("strategy", "parameters"), MODES)
-def test_a_partition_excludes_the_far_side_until_it_heals(
-    strategy: str, parameters: dict[str, object]
-) -> None:
+def test_a_partition_excludes_the_far_side_until_it_heals(strategy: str, parameters: dict[str, object]) -> None:
     cut = Fault(at_s=0.5, kind="partition", link=("a", "b"), seconds=3.0)
     job = small_job(strategy=strategy, continuum=two_sites(), faults=[cut], epochs=6, **parameters)
     story = simulate(job)
@@ -288,9 +281,7 @@ def test_every_sample_once_per_epoch_under_any_faults(seed: int) -> None:
     nodes = ["w-1", "w-2", "w-3"] + (["ps-1"] if strategy == "parameter_server" else [])
     faults = random_faults(dice, nodes)
     planner = dice.choice(["fair", "proportional"])
-    job = small_job(
-        strategy=strategy, planner=planner, continuum=two_sites(), faults=faults, epochs=3, **parameters
-    )
+    job = small_job(strategy=strategy, planner=planner, continuum=two_sites(), faults=faults, epochs=3, **parameters)
     story = simulate(job, seed=seed % 7, timing_only=True)
     if story.reason == "epochs":
         assert story.contradictions() == []

@@ -70,13 +70,9 @@ class Continuum:
         patterns = list(patterns)
         for pattern in patterns:
             if not isinstance(pattern, str):
-                raise InputError(
-                    f"{brief(pattern)} is not a device", remedy="give names or patterns such as 'nano-*'"
-                )
+                raise InputError(f"{brief(pattern)} is not a device", remedy="give names or patterns such as 'nano-*'")
             if not any(fnmatchcase(name, pattern) for name in self.device_names):
-                raise InputError(
-                    f"no device matches {pattern!r}", remedy=suggest(pattern, list(self.device_names))
-                )
+                raise InputError(f"no device matches {pattern!r}", remedy=suggest(pattern, list(self.device_names)))
         return tuple(n for n in self.device_names if any(fnmatchcase(n, pattern) for pattern in patterns))
 
 

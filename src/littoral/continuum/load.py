@@ -102,17 +102,13 @@ def _devices(section: Section, sites: list[str]) -> list[Device]:
         "site": site,
         "step": step,
         "kind": section.text("label", kind.name if kind else "custom"),
-        "memory_bytes": section.quantity(
-            "memory", units.size, kind.memory_bytes if kind else 0.0, positive=True
-        ),
+        "memory_bytes": section.quantity("memory", units.size, kind.memory_bytes if kind else 0.0, positive=True),
         "memory_bytes_per_s": section.quantity(
             "memory_bandwidth", units.rate, kind.memory_bytes_per_s if kind else 20e9, positive=True
         ),
         "uplink": _port(section, "uplink", kind),
         "downlink": _port(section, "downlink", kind),
-        "price_usd_per_s": section.quantity(
-            "price", units.price_per_time, kind.price_usd_per_s if kind else 0.0
-        ),
+        "price_usd_per_s": section.quantity("price", units.price_per_time, kind.price_usd_per_s if kind else 0.0),
         "load": _signal(section, "load", units.fraction, _LOAD) or Constant(0.0),
         "jitter": section.number("jitter", DEFAULT_JITTER, most=2.0),
     }
@@ -164,9 +160,7 @@ def _port(section: Section, key: str, kind: Kind | None) -> Signal | None:
 
 def _above_zero(signal: Signal, section: Section, key: str) -> Signal:
     if signal.mean() <= 0:
-        raise section.error(
-            f"{key}: the rate is zero", key=key, remedy="give more than zero; cut it with a fault"
-        )
+        raise section.error(f"{key}: the rate is zero", key=key, remedy="give more than zero; cut it with a fault")
     return signal
 
 
@@ -225,9 +219,7 @@ def _store(section: Section, sites: list[str], taken: Mapping[str, str]) -> list
     """``taken``: the site of each device."""
     name, on = section.name("name"), section.text("on", None)
     if name in taken:
-        raise section.error(
-            f"store {name!r} has the name of a device", key="name", remedy=f"call it '{name}-data'"
-        )
+        raise section.error(f"store {name!r} has the name of a device", key="name", remedy=f"call it '{name}-data'")
     if on is None and "site" not in section:
         raise section.missing("the store has no place", ["site", "on"], "add 'site: ...' or 'on: device'")
     if on is not None and on not in taken:
@@ -244,9 +236,7 @@ def _app(section: Section, continuum: Continuum) -> list[App]:
     period = section.quantity("every", units.duration, positive=True)
     app = App(
         name=section.name("name"),
-        on=section.read(
-            "on", lambda value: continuum.matching(value if isinstance(value, list) else [value])
-        ),
+        on=section.read("on", lambda value: continuum.matching(value if isinstance(value, list) else [value])),
         period_s=period,
         deadline_s=section.quantity("deadline", units.duration, period, positive=True),
         work_s=section.quantity("work", units.duration, period / 4, positive=True),
@@ -255,9 +245,7 @@ def _app(section: Section, continuum: Continuum) -> list[App]:
     )
     if app.work_s > app.deadline_s:
         remedy = "give a deadline of at least its 'work'"
-        raise section.error(
-            f"app {app.name!r} cannot meet its deadline even alone", key="work", remedy=remedy
-        )
+        raise section.error(f"app {app.name!r} cannot meet its deadline even alone", key="work", remedy=remedy)
     section.close()
     return [app]
 
@@ -295,12 +283,8 @@ def _steps(section: Section, parser: Callable[[object], float]) -> Signal:
     period = section.quantity("repeat", units.duration, float("inf"), positive=True)
 
     def steps(value: Any) -> Steps:
-        if not isinstance(value, list) or not all(
-            isinstance(pair, list) and len(pair) == 2 for pair in value
-        ):
-            raise InputError(
-                "expected a list of [time, value]", remedy="write [[0 s, 20 Mbit/s], [60 s, 5 Mbit/s]]"
-            )
+        if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+            raise InputError("expected a list of [time, value]", remedy="write [[0 s, 20 Mbit/s], [60 s, 5 Mbit/s]]")
         values = tuple(parser(number) for _, number in value)
         if any(number < 0 for number in values):
             raise InputError("a value is negative", remedy="give zero or more")

@@ -69,13 +69,9 @@ class Steps:
 
     def __post_init__(self) -> None:
         if not self.times or len(self.times) != len(self.values):
-            raise InputError(
-                "there are not as many values as times", remedy="give at least one [time, value]"
-            )
+            raise InputError("there are not as many values as times", remedy="give at least one [time, value]")
         if self.times[0] != 0.0 or not all(a < b for a, b in pairwise(self.times)):
-            raise InputError(
-                "the times do not start at 0 and increase", remedy="sort them, the first being 0 s"
-            )
+            raise InputError("the times do not start at 0 and increase", remedy="sort them, the first being 0 s")
         if not self.period > self.times[-1]:
             raise InputError("it repeats before its last step", remedy="repeat later than the last time")
         if any(math.isnan(value) for value in self.values):

@@ -61,9 +61,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             f"truncated, or not a checkpoint ({error})", file=path, remedy="use an earlier checkpoint"
         ) from error
     if _KEY not in header:
-        raise InputError(
-            "a safetensors file that Littoral did not write", file=path, remedy="name a checkpoint"
-        )
+        raise InputError("a safetensors file that Littoral did not write", file=path, remedy="name a checkpoint")
     return Checkpoint(tensors=_tensors(arrays), metadata=json.loads(header[_KEY]))
 
 

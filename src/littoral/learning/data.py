@@ -74,9 +74,7 @@ def _dimensions(file: IO[bytes], path: Path, magic: int) -> tuple[int, ...]:
     found, *shape = struct.unpack(f">{1 + rank}I", header)
     if found != magic:
         kind = "images" if magic == _IMAGES else "labels"
-        raise InputError(
-            f"magic number {found}, expected {magic}", file=path, remedy=f"name an IDX file of {kind}"
-        )
+        raise InputError(f"magic number {found}, expected {magic}", file=path, remedy=f"name an IDX file of {kind}")
     return tuple(shape)
 
 
@@ -104,13 +102,9 @@ def _member(path: Path, name: str, rank: int) -> Bytes:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             array = archive[name]
     except KeyError as error:
-        raise InputError(
-            f"no array {name!r}", file=path, remedy="it must hold 'images' and 'labels'"
-        ) from error
+        raise InputError(f"no array {name!r}", file=path, remedy="it must hold 'images' and 'labels'") from error
     except (*_DAMAGE, ValueError, TypeError, AttributeError) as error:  # a foreign file fails in many ways
-        raise InputError(
-            f"not a readable npz archive ({error})", file=path, remedy="make it again"
-        ) from error
+        raise InputError(f"not a readable npz archive ({error})", file=path, remedy="make it again") from error
     if array.dtype != np.uint8 or array.ndim != rank:
         raise InputError(
             f"{name!r} is {array.dtype} of shape {array.shape}",

@@ -9,18 +9,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from littoral.document import suggest
 from littoral.errors import InputError
 from littoral.learning.architectures import ARCHITECTURES
 from littoral.learning.layers import Shape, Spec, count
-from littoral.learning.task import Dataset, Footprint, Recipe, require_torch, suggest
+from littoral.learning.task import Dataset, Footprint, Recipe, require_torch
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor, nn
 
-Labelled: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int64]]
+Labelled: TypeAlias = "tuple[NDArray[np.float32], NDArray[np.int64]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class ImageTask(ABC):
 
 def standardise(images: NDArray[np.uint8], mean: float, deviation: float) -> NDArray[np.float32]:
     """Pixels 0..255 to floats of about zero mean and unit deviation; both are given on the scale 0..1."""
-    scaled = images.astype(np.float32)
+    scaled = images.astype("float32")
     scaled *= 1 / (255 * deviation)
     scaled -= mean / deviation
     return scaled
@@ -119,9 +119,7 @@ def in_folder(folder: object, task: str) -> Path:
 
 def _spec(samples: Samples, model: str, width: float) -> Spec:
     if model not in ARCHITECTURES:
-        raise InputError(f"unknown model {model!r}", remedy=suggest(str(model), ARCHITECTURES))
+        raise InputError(f"unknown model {model!r}", remedy=suggest(str(model), list(ARCHITECTURES)))
     if not width > 0:
-        raise InputError(
-            f"width is {width}", remedy="give a positive number: it multiplies channels or units"
-        )
+        raise InputError(f"width is {width}", remedy="give a positive number: it multiplies channels or units")
     return ARCHITECTURES[model](samples.shape, samples.classes, width)

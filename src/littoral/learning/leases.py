@@ -195,8 +195,7 @@ class Ledger:
         for lease in self._leased.values():
             todo[lease.worker] = list(lease.spans) + todo[lease.worker]
         rows = {
-            w: [[s.epoch, s.origin, s.start, s.stop] for s in sorted(spans, key=_order)]
-            for w, spans in todo.items()
+            w: [[s.epoch, s.origin, s.start, s.stop] for s in sorted(spans, key=_order)] for w, spans in todo.items()
         }
         return {"epochs": self.epochs, "total": self.total, "done": list(self._done), "todo": rows}
 

@@ -39,9 +39,7 @@ def build(spec: Spec, shape: Shape) -> nn.Module:
 def _module(layer: Layer, shape: Shape) -> nn.Module:
     match layer:
         case Conv(out=out, kernel=kernel, stride=stride, groups=groups, bias=bias):
-            return _started(
-                nn.Conv2d(shape[0], out, kernel, stride, padding(kernel), groups=groups, bias=bias)
-            )
+            return _started(nn.Conv2d(shape[0], out, kernel, stride, padding(kernel), groups=groups, bias=bias))
         case Norm():
             return nn.BatchNorm2d(shape[0])
         case Relu():

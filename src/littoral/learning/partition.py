@@ -70,9 +70,7 @@ def _cut(order: Indices, sizes: Sequence[int] | Indices) -> list[Indices]:
     return np.split(order, np.cumsum(sizes)[:-1]) if len(sizes) else []
 
 
-def _by_store(
-    n: int, sizes: Sequence[int], groups: Sequence[Group], rng: np.random.Generator
-) -> list[Indices]:
+def _by_store(n: int, sizes: Sequence[int], groups: Sequence[Group], rng: np.random.Generator) -> list[Indices]:
     if sorted(w for group in groups for w in group.workers) != list(range(len(sizes))):
         raise InputError("some worker reads no store, or two", remedy="name each worker in one group")
     stored = np.concatenate([np.asarray(group.samples, dtype=np.int64) for group in groups] or [np.arange(0)])
@@ -91,9 +89,7 @@ def _by_store(
     return [shards[worker] for worker in range(len(sizes))]
 
 
-def _by_mixture(
-    labels: NDArray[Any], sizes: Sequence[int], alpha: float, rng: np.random.Generator
-) -> list[Indices]:
+def _by_mixture(labels: NDArray[Any], sizes: Sequence[int], alpha: float, rng: np.random.Generator) -> list[Indices]:
     if not alpha > 0:
         raise InputError(f"alpha is {alpha}", remedy="give a positive number; a large one approaches iid")
     classes, available = np.unique(labels, return_counts=True)

@@ -5,15 +5,15 @@ Describing and planning need only :class:`Footprint` and :class:`Recipe`, so not
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal, Protocol, cast, get_args
 
+from littoral.document import suggest
 from littoral.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
@@ -56,9 +56,7 @@ class Recipe:
     def __post_init__(self) -> None:
         names = get_args(OptimizerName)
         if self.optimizer not in names:
-            raise InputError(
-                f"unknown optimizer {self.optimizer!r}", remedy=suggest(str(self.optimizer), names)
-            )
+            raise InputError(f"unknown optimizer {self.optimizer!r}", remedy=suggest(str(self.optimizer), list(names)))
         _check(self.lr > 0, f"lr is {self.lr}", "it must be positive")
         _check(0 <= self.momentum < 1, f"momentum is {self.momentum}", "it must be at least 0 and below 1")
         _check(self.weight_decay >= 0, f"weight_decay is {self.weight_decay}", "it cannot be negative")
@@ -67,9 +65,7 @@ class Recipe:
             f"batch is {self.batch}",
             "give a positive whole number",
         )
-        _check(
-            self.momentum > 0 or not self.nesterov, "nesterov without momentum", "set a momentum, such as 0.9"
-        )
+        _check(self.momentum > 0 or not self.nesterov, "nesterov without momentum", "set a momentum, such as 0.9")
 
 
 def _check(holds: bool, found: str, remedy: str) -> None:
@@ -130,7 +126,7 @@ class Task(Protocol):
         ...
 
 
-_MEMBERS = ("name", "recipe", "footprint", "model", "data", "loss", "metric")
+_METHODS = ("footprint", "model", "data", "loss", "metric")
 
 
 def load_task(spec: str, options: Mapping[str, object]) -> Task:
@@ -143,7 +139,7 @@ def load_task(spec: str, options: Mapping[str, object]) -> Task:
         raise InputError(
             f"task {spec} refused its options {dict(options)}: {error}", remedy="check their types and values"
         ) from error
-    if missing := [member for member in _MEMBERS if not hasattr(task, member)]:
+    if missing := [member for member in ("name", "recipe") if not hasattr(task, member)]:
         raise InputError(
             f"task {spec} lacks {', '.join(missing)}",
             remedy="give it the members of littoral.learning.task.Task",
@@ -170,9 +166,18 @@ def _find(spec: str) -> Callable[..., object]:
             f"task {spec}: module {module_name} has no attribute {attribute!r}",
             remedy=suggest(attribute, _public(module)),
         ) from None
-    if not callable(make):
-        raise InputError(f"task {spec}: {attribute} is {make!r}", remedy="it must be a class")
+    _check_class(spec, make)
     return cast(Callable[..., object], make)
+
+
+def _check_class(spec: str, make: object) -> None:
+    """Before anything is called: a job file may name tasks, not whatever else can be imported."""
+    missing = [method for method in _METHODS if not callable(getattr(make, method, None))]
+    if not isinstance(make, type) or missing:
+        raise InputError(
+            f"task {spec} is no task: " + (f"it lacks {', '.join(missing)}" if missing else "it is not a class"),
+            remedy="name a class with the members of littoral.learning.task.Task",
+        )
 
 
 def _import(spec: str, module_name: str) -> ModuleType:
@@ -191,7 +196,7 @@ def _import(spec: str, module_name: str) -> ModuleType:
             f"task {spec}: {module_name} imports {error.name}, which is not installed",
             remedy=f"install {error.name}",
         ) from error
-    except (ImportError, SyntaxError, ValueError) as error:
+    except (ImportError, SyntaxError, TypeError, ValueError) as error:
         raise InputError(
             f"task {spec}: importing {module_name} failed: {error}",
             remedy="correct the module, or name another",
@@ -216,13 +221,4 @@ def _check_options(spec: str, make: Callable[..., object], options: Mapping[str,
             raise InputError(f"task {spec} has no option {option!r}", remedy=suggest(option, names))
     for p in parameters:
         if p.name in names and p.default is p.empty and p.name not in options:
-            raise InputError(
-                f"task {spec} needs the option {p.name!r}", remedy="add it to the task's options"
-            )
-
-
-def suggest(wrong: str, known: Iterable[str]) -> str:
-    """A remedy for a misspelt name."""
-    known = sorted(known)
-    close = difflib.get_close_matches(wrong, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known) or 'none'}"
+            raise InputError(f"task {spec} needs the option {p.name!r}", remedy="add it to the task's options")

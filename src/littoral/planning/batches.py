@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def equal_finish(
-    per_sample: Sequence[float], fixed: Sequence[float], most: Sequence[int], total: int
-) -> list[int]:
+def equal_finish(per_sample: Sequence[float], fixed: Sequence[float], most: Sequence[int], total: int) -> list[int]:
     """Whole batches that sum to ``total`` (or to all that fits) and finish as nearly together as they can.
 
     >>> equal_finish([1.0, 2.0], [0.0, 0.0], [1000, 1000], 30)

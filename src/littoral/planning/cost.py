@@ -168,9 +168,7 @@ def predict_allreduce(setting: Setting, workers: Sequence[Worker]) -> Prediction
     return _prediction(setting, workers, (), terms, startup, [(way, rounds * sent) for way in ways if n > 1])
 
 
-def predict_servers(
-    setting: Setting, workers: Sequence[Worker], servers: Sequence[Server], limit: float
-) -> Prediction:
+def predict_servers(setting: Setting, workers: Sequence[Worker], servers: Sequence[Server], limit: float) -> Prediction:
     """Parameter servers; ``limit`` is the staleness bound (0: bsp, infinity: asp)."""
     steps = [math.ceil(worker.shard / worker.batch) for worker in workers]
     startup = startup_seconds(setting, workers)
@@ -188,9 +186,7 @@ def predict_servers(
     return _prediction(setting, workers, servers, (head, *terms), startup, traffic)
 
 
-def _bsp_terms(
-    setting: Setting, workers: Sequence[Worker], servers: Sequence[Server], steps: int
-) -> tuple[Term, ...]:
+def _bsp_terms(setting: Setting, workers: Sequence[Worker], servers: Sequence[Server], steps: int) -> tuple[Term, ...]:
     rounds = setting.epochs * steps
     pull = push = update = 0.0
     compute, spread = lockstep_seconds(setting, workers)

@@ -26,6 +26,7 @@ from littoral.planning.plan import Plan, Prediction, Server, Worker
 from littoral.units import show_bytes, show_duration, show_rate
 
 PLANNERS = ["fair", "proportional"]
+LONGEST_S = 100 * 365 * 86400.0  # a plan beyond a century is a slip of the pen
 
 # Statistical efficiency relied on when a strategy is to be chosen: samples a synchronous run needs, divided by what
 # this one needs for the same accuracy. Asynchronous gradients are stale; Chen et al. 2016 and Zhang et al. 2015 report
@@ -40,9 +41,7 @@ def make_plan(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
         raise InputError(f"unknown planner {job.planner!r}", remedy=remedy, key="planner")
     planners = PLANNERS if job.planner == "auto" else [job.planner]
     strategies = list(EFFICIENCY_PRIOR) if job.strategy == "auto" else [job.strategy]
-    drafts = [
-        _draft(replace(job, strategy=s, planner=p), footprint, recipe) for s in strategies for p in planners
-    ]
+    drafts = [_draft(replace(job, strategy=s, planner=p), footprint, recipe) for s in strategies for p in planners]
     best = min(drafts, key=lambda plan: _merit(job, plan))
     if len(drafts) > 1:
         best = replace(best, reasons=(_choice(job, best, drafts), *best.reasons))
@@ -66,9 +65,7 @@ def fairness(plan: Plan) -> float:
 
 def _choice(job: Job, best: Plan, drafts: Sequence[Plan]) -> str:
     others = ", ".join(
-        f"{plan.strategy}/{plan.planner} {show_duration(plan.predicted.time_s)}"
-        for plan in drafts
-        if plan is not best
+        f"{plan.strategy}/{plan.planner} {show_duration(plan.predicted.time_s)}" for plan in drafts if plan is not best
     )
     name = f"{best.strategy}/{best.planner} {show_duration(best.predicted.time_s)}"
     return f"chosen for {job.objective}: {name}; the alternatives: {others}"
@@ -178,9 +175,7 @@ def _stores(continuum: Continuum, routes: Routes, devices: Sequence[str]) -> lis
     if not continuum.stores:
         return [None] * len(devices)
     return [
-        min(
-            continuum.stores, key=lambda store: (routes.between(store.name, device).seconds(1e6), store.name)
-        ).name
+        min(continuum.stores, key=lambda store: (routes.between(store.name, device).seconds(1e6), store.name)).name
         for device in devices
     ]
 
@@ -208,9 +203,7 @@ def _place_servers(
     )
 
 
-def _predict(
-    setting: Setting, workers: tuple[Worker, ...], servers: tuple[Server, ...], strategy: Any
-) -> Prediction:
+def _predict(setting: Setting, workers: tuple[Worker, ...], servers: tuple[Server, ...], strategy: Any) -> Prediction:
     if strategy.needs_servers:
         return cost.predict_servers(setting, workers, servers, strategy.limit)
     return cost.predict_allreduce(setting, workers)
@@ -219,9 +212,7 @@ def _predict(
 def _reasons(setting: Setting, workers: Sequence[Worker], servers: Sequence[Server]) -> tuple[str, ...]:
     times = {w.name: cost.step_seconds(setting, w.device, w.batch) for w in workers}
     slow, quick = max(times, key=times.__getitem__), min(times, key=times.__getitem__)
-    reasons = [
-        f"a step takes from {show_duration(times[quick])} ({quick}) to {show_duration(times[slow])} ({slow})"
-    ]
+    reasons = [f"a step takes from {show_duration(times[quick])} ({quick}) to {show_duration(times[slow])} ({slow})"]
     for server in servers:
         rates = [setting.routes.between(worker.device, server.device).rate() for worker in workers]
         finite = [rate for rate in rates if math.isfinite(rate)]
@@ -241,8 +232,8 @@ def _refuse(job: Job, plan: Plan) -> None:
 
 
 def _check_deadline(job: Job, plan: Plan) -> None:
-    limit, time_s = job.limits.deadline_s, plan.predicted.time_s
-    if limit is not None and time_s > limit:
+    limit, time_s = job.limits.deadline_s or LONGEST_S, plan.predicted.time_s
+    if time_s > limit:
         term = max(plan.predicted.terms, key=lambda term: term.seconds)
         raise Infeasible(
             f"the deadline binds: {show_duration(limit)} allowed, {show_duration(time_s)} predicted, most of it "

@@ -36,7 +36,7 @@ margin:0 0 1rem}
 .scroll{overflow-x:auto;margin:.4rem 0 1rem;border-radius:6px}
 table{border-collapse:collapse;width:100%;font-size:.86rem;font-variant-numeric:tabular-nums}
 caption{text-align:left;color:var(--soft);font-size:.85rem;padding:.2rem 0;position:sticky;left:0}
-th,td{padding:.36rem .5rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap;
+th,td{padding:.36rem .36rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap;
 position:relative}
 tbody th,thead th:first-child{text-align:left;font-weight:600;position:sticky;left:0;
 background:var(--card);z-index:1}
@@ -103,7 +103,7 @@ footer{color:var(--soft);font-size:.85rem;margin-top:2rem}
 --cloud:#f3f7fb}nav{display:none}section,details.run{border:0;padding:0}.plot,.graph,tr{break-inside:avoid}
 h2,h3{break-after:avoid}.scroll{overflow:visible}table{font-size:.62rem}th,td{padding:.15rem .25rem;
 white-space:normal}
-.graph{min-width:0}pre{max-height:none;white-space:pre-wrap}}
+.graph{min-width:0}.pair{grid-template-columns:1fr}pre{max-height:none;white-space:pre-wrap}}
 @media (prefers-reduced-motion:reduce){html{scroll-behavior:auto}}
 """
 
@@ -147,15 +147,16 @@ const watcher = new IntersectionObserver(entries => {
 }, {rootMargin: "600px"});
 plots.forEach(place => watcher.observe(place));
 
-function recolour(isDark) {
-  for (const place of plots) if (place.dataset.drawn) Plotly.relayout(place, colours(place.layout, isDark));
+function redress(isDark, size = {}) {
+  for (const place of plots)
+    if (place.dataset.drawn) Plotly.relayout(place, {...colours(place.layout, isDark), ...size});
 }
-dark.addEventListener("change", () => recolour(dark.matches));
-addEventListener("beforeprint", () => {
+dark.addEventListener("change", () => redress(dark.matches));
+addEventListener("beforeprint", () => {  // paper is light, and as wide as an A4 page
   plots.filter(place => place.offsetParent).forEach(draw);
-  recolour(false);
+  redress(false, {width: 680});
 });
-addEventListener("afterprint", () => recolour(dark.matches));
+addEventListener("afterprint", () => redress(dark.matches, {width: null, autosize: true}));
 
 for (const button of document.querySelectorAll("thead button")) button.addEventListener("click", () => {
   const head = button.parentElement, body = head.closest("table").tBodies[0], column = head.cellIndex;

@@ -28,11 +28,7 @@ def gantt_figure(timeline: Timeline) -> Figure:
     factor, unit = time_axis(timeline.seconds)
     rows = {row: len(timeline.rows) - 1 - i for i, row in enumerate(timeline.rows)}
     pixels = 30 if len(rows) <= 16 else 20 if len(rows) <= 32 else 14
-    lanes = [
-        _lane(kind, timeline.lanes[kind], rows, pixels, factor, unit)
-        for kind in _LANES
-        if timeline.lanes[kind]
-    ]
+    lanes = [_lane(kind, timeline.lanes[kind], rows, pixels, factor, unit) for kind in _LANES if timeline.lanes[kind]]
     lost = [_hatched(timeline.lanes["lost"], rows, factor)] if timeline.lanes["lost"] else []
     marks = [_marks(kind, timeline, rows, factor, unit) for kind in MARKS if kind in timeline.marks]
     axis = {

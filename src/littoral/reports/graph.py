@@ -46,9 +46,7 @@ def draw(outline: Outline) -> str:
     parts += [_site(box) for box in boxes.values()]
     title = f"Continuum of {sum(p.count for p in outline.places)} sites"
     return (
-        f'<svg class="graph" viewBox="0 0 {WIDTH} {y:.0f}" role="img" aria-label="{title}">'
-        + "".join(parts)
-        + "</svg>"
+        f'<svg class="graph" viewBox="0 0 {WIDTH} {y:.0f}" role="img" aria-label="{title}">' + "".join(parts) + "</svg>"
     )
 
 
@@ -66,9 +64,7 @@ def _lay_out(places: list[Place], ties: tuple[Tie, ...], y: float, boxes: dict[s
         step = room / len(row)
         for index, place in enumerate(row):
             x = GUTTER + step * index + (step - width) / 2
-            boxes[place.title] = _Box(
-                place, x, top, width, _height(place), own[place.title], above, step - GAP
-            )
+            boxes[place.title] = _Box(place, x, top, width, _height(place), own[place.title], above, step - GAP)
         y = top + max(_height(place) for place in row) + PAD
     return y
 
@@ -108,9 +104,7 @@ def _lines(ties: tuple[Tie, ...], boxes: dict[str, _Box]) -> list[str]:
         )
         start = low.x + PAD + 14 * len(low.ties)
         text = _cut(tie.label, (low.width + low.room) / 2 - (start - low.x))
-        labels.append(
-            _text(f"linklabel {low.place.tier}", start, low.above + LINE * number + 12, text, tie.title)
-        )
+        labels.append(_text(f"linklabel {low.place.tier}", start, low.above + LINE * number + 12, text, tie.title))
     return paths + labels
 
 
@@ -137,8 +131,7 @@ def _stroke(rate: float) -> float:
 def _site(box: _Box) -> str:
     place, x = box.place, box.x
     parts = [
-        f'<rect class="site" x="{x:.0f}" y="{box.y:.0f}" width="{box.width:.0f}" height="{box.height:.0f}" '
-        'rx="8"/>',
+        f'<rect class="site" x="{x:.0f}" y="{box.y:.0f}" width="{box.width:.0f}" height="{box.height:.0f}" rx="8"/>',
         _text("sitename", x + PAD, box.y + 20, _cut(place.title, box.width / 1.3), ", ".join(place.members)),
     ]
     y = box.y + HEAD

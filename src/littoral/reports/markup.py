@@ -32,9 +32,7 @@ def table(heads: Sequence[tuple[str, str]], rows: Sequence[Sequence[Cell]], capt
         f'<button type="button" title="{escape(hint)}">{escape(text)}</button></th>'
         for i, (text, hint) in enumerate(heads)
     )
-    body = "".join(
-        f"<tr>{''.join(_cell(cell, i, i in words) for i, cell in enumerate(row))}</tr>" for row in rows
-    )
+    body = "".join(f"<tr>{''.join(_cell(cell, i, i in words) for i, cell in enumerate(row))}</tr>" for row in rows)
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
         f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"

@@ -77,9 +77,7 @@ def outline_of(continuum: Continuum, plan: Plan) -> Outline:
     return Outline(places=tuple(places), ties=tuple(_ties(continuum, places)))
 
 
-def _alike(
-    continuum: Continuum, sites: list[str], entries: dict[str, tuple[Entry, ...]]
-) -> Iterable[list[str]]:
+def _alike(continuum: Continuum, sites: list[str], entries: dict[str, tuple[Entry, ...]]) -> Iterable[list[str]]:
     if len(sites) <= MANY_SITES:
         return [[site] for site in sites]
     groups: dict[object, list[str]] = {}
@@ -165,12 +163,7 @@ def _names(names: Sequence[str]) -> str:
     parts = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
     stems = {part[1] for part in parts if part}
     numbers = [int(part[2]) for part in parts if part]
-    if (
-        len(names) > 1
-        and all(parts)
-        and len(stems) == 1
-        and numbers == list(range(numbers[0], numbers[-1] + 1))
-    ):
+    if len(names) > 1 and all(parts) and len(stems) == 1 and numbers == list(range(numbers[0], numbers[-1] + 1)):
         return f"{names[0]}..{numbers[-1]}"
     return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
 

@@ -21,7 +21,7 @@ from littoral.reports.markup import (
 )
 from littoral.reports.results import results
 from littoral.reports.story import Story
-from littoral.reports.tables import Ranking, Row, ranking_of, rows_of
+from littoral.reports.tables import Ranking, Row, jobs_of, ranking_of, rows_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ def _setting(report: Report) -> str:
         if accuracy and first.evaluations
         else f"for {first.plan.epochs} epochs"
     )
-    others = len({(s.job.get("name"), s.continuum.name) for s in report.stories}) - 1
+    others = len(set(jobs_of(report.stories))) - 1
     more = f" The first of {others + 1} different jobs is described here." if others else ""
     world = first.result.get("world", "simulated")
     return f"Training {name} {goal} on the continuum {continuum.name!r}: {place}. World: {world}.{more}"
@@ -85,22 +85,12 @@ def _one_run(report: Report) -> list[tuple[str, str, str]]:
     row = report.rows[0]
     reached = row.time_to_target_s is not None
     error = row.prediction_error
-    predicted = f"{duration(row.predicted_s)} predicted" + (
-        "" if error is None else f" ({100 * error:+.1f} %)"
-    )
-    tiles = [
-        ("strategy", row.variant.split(",")[0], f"planner {report.stories[0].plan.planner}, seed {row.seed}")
-    ]
-    tiles.append(
-        ("time to target" if reached else "time", duration(row.time_to_target_s or row.time_s), predicted)
-    )
+    predicted = f"{duration(row.predicted_s)} predicted" + ("" if error is None else f" ({100 * error:+.1f} %)")
+    tiles = [("strategy", row.variant.split(",")[0], f"planner {report.stories[0].plan.planner}, seed {row.seed}")]
+    tiles.append(("time to target" if reached else "time", duration(row.time_to_target_s or row.time_s), predicted))
     if row.accuracy is not None:
         target = report.stories[0].result.get("target_accuracy")
-        goal = (
-            "no target"
-            if not target
-            else f"target {100 * target:.4g} % {'reached' if reached else 'not reached'}"
-        )
+        goal = "no target" if not target else f"target {100 * target:.4g} % {'reached' if reached else 'not reached'}"
         tiles.append(("accuracy", percent(row.accuracy).text, goal))
     tiles.append(("sent", size(row.bytes_sent).text, f"{size(row.wan_bytes).text} between sites"))
     tiles.append(("cost", money(row.cost_usd).text, f"{row.epochs:.3g} epochs"))
@@ -180,6 +170,4 @@ def learning(report: Report) -> str:
         "On data the model has not seen, against the time of the run. Variants differ in colour, dash and "
         "symbol; runs of one variant differ by seed. A star marks when the target counts as reached."
     )
-    return (
-        f'<section id="learning"><h2>Learning</h2>{paragraph(text)}<div class="pair">{plots}</div></section>'
-    )
+    return f'<section id="learning"><h2>Learning</h2>{paragraph(text)}<div class="pair">{plots}</div></section>'

@@ -51,9 +51,7 @@ def write_report(folders: list[Path], out: Path, png: bool = False) -> list[Path
     page = out / "report.html" if out.is_dir() else out
     files = {page: page_of(stories).encode()}
     if png:
-        files |= {
-            page.with_name(f"{page.stem}-{name}.png"): data for name, data in pictures_of(stories).items()
-        }
+        files |= {page.with_name(f"{page.stem}-{name}.png"): data for name, data in pictures_of(stories).items()}
     for path, data in files.items():
         _write(path, data)
     return list(files)

@@ -75,9 +75,7 @@ def accuracy_picture(stories: Sequence[Story], rows: Sequence[Row]) -> bytes:
             label=label,
         )
         if row.time_to_target_s is not None and values:
-            reached = [
-                value for t, value in zip(times, values, strict=True) if t * factor <= row.time_to_target_s
-            ]
+            reached = [value for t, value in zip(times, values, strict=True) if t * factor <= row.time_to_target_s]
             axes.plot(row.time_to_target_s / factor, reached[-1], "*", color="#f0c000", markersize=14,
                       markeredgecolor="#333333", zorder=5)  # fmt: skip
     for target in sorted({s.result["target_accuracy"] for s in stories if s.result.get("target_accuracy")}):
@@ -115,9 +113,7 @@ def timeline_picture(chart: Timeline, title: str) -> bytes:
         shift = 0.22 if kind == "evaluation" else -0.22 if kind == "epoch" else 0.0
         heights = [rows[mark.node] + (shift if mark.node == RUN_ROW else 0.0) for mark in found]
         hollow = {"facecolors": "none", "edgecolors": colour} if kind == "evaluation" else {"c": colour}
-        axes.scatter(
-            [mark.t / factor for mark in found], heights, marker=symbol, label=name, zorder=4, s=26, **hollow
-        )
+        axes.scatter([mark.t / factor for mark in found], heights, marker=symbol, label=name, zorder=4, s=26, **hollow)
     axes.set_yticks(list(rows.values()), [_plain(row) for row in rows])
     axes.set(
         xlabel=f"time ({unit})",

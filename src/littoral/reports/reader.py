@@ -89,6 +89,7 @@ class Reader:
             case AppChecked():
                 self.apps.append(event)
             case NodeStarted():
+                self._end(self.lost, self._lost_since, event.node, event.t)  # a server that was relaunched
                 self._alive_since.setdefault(event.node, event.t)
             case NodeFinished():
                 self._end(self.alive, self._alive_since, event.node, event.t)
@@ -110,9 +111,7 @@ class Reader:
                 self._end(self.lost, self._lost_since, event.node, event.t)
                 self._tell(event.t, "returned", event.node, f"{event.node} came back")
             case OutOfMemory():
-                text = (
-                    f"{event.node} ran out of memory: a batch of {event.batch} asked for, {event.limit} fit"
-                )
+                text = f"{event.node} ran out of memory: a batch of {event.batch} asked for, {event.limit} fit"
                 self._tell(event.t, "memory", event.node, text)
             case RunFinished():
                 self._tell(event.t, "finished", "", f"the run ended: {event.reason}")
@@ -122,9 +121,7 @@ class Reader:
         struck = self._nodes_of(event.target)
         if event.kind == "crash":
             self._crashed |= dict.fromkeys(struck, event.t)
-        lasting = (
-            f" for {show_duration(event.seconds)}" if event.seconds and event.seconds < 1e12 else " for good"
-        )
+        lasting = f" for {show_duration(event.seconds)}" if event.seconds and event.seconds < 1e12 else " for good"
         left = f" to {event.factor:.3g} of its speed" if event.kind.startswith("slow") else ""
         text = f"fault: {event.kind} of {event.target}{left}{lasting}"
         self._tell(event.t, "fault", struck[0] if len(struck) == 1 else "", text)
@@ -181,9 +178,7 @@ class Reader:
         if not self.computing:
             return {}
         return {
-            node: subtract(
-                spans, [*self.computing[node], *self.sending[node], *self.fetching[node], *self.lost[node]]
-            )
+            node: subtract(spans, [*self.computing[node], *self.sending[node], *self.fetching[node], *self.lost[node]])
             for node, spans in self.alive.items()
             if node in workers
         }

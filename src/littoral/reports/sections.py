@@ -39,8 +39,7 @@ MOST_WORKERS = 60
 def continuum(story: Story, row: Row) -> str:
     """The continuum with the plan's roles on it."""
     signs = "".join(
-        f'<li><svg class="graph key" viewBox="-9 -9 18 18" aria-hidden="true">{glyph(role, 0, 0)}</svg>'
-        f"{role}</li>"
+        f'<li><svg class="graph key" viewBox="-9 -9 18 18" aria-hidden="true">{glyph(role, 0, 0)}</svg>{role}</li>'
         for role in ("worker", "server", "store", "idle")
     )
     text = "Wider lines are faster links, by factors of ten; dashed ones vary with time; latency is one way."
@@ -110,9 +109,7 @@ def _terms(terms: tuple[Term, ...], whole: float, story: Story) -> str:
         ]
         for i, term in enumerate(terms)
     ]
-    return table(
-        heads, rows, f"Predicted for all {story.plan.epochs} epochs: {duration(story.plan.predicted.time_s)}"
-    )
+    return table(heads, rows, f"Predicted for all {story.plan.epochs} epochs: {duration(story.plan.predicted.time_s)}")
 
 
 def _workers(story: Story) -> str:
@@ -137,9 +134,7 @@ def _workers(story: Story) -> str:
     ]  # fmt: skip
     if not rows:
         return ""
-    rest = (
-        f"The first {MOST_WORKERS} of {len(found)} workers are listed." if len(found) > MOST_WORKERS else ""
-    )
+    rest = f"The first {MOST_WORKERS} of {len(found)} workers are listed." if len(found) > MOST_WORKERS else ""
     return table(heads, rows, "Workers") + paragraph(rest)
 
 
@@ -171,9 +166,7 @@ def network(story: Story, row: Row) -> str:
     if not uses:
         return ""
     text = f"Share of capacity in use, in {BINS} slices of {duration(story.seconds / BINS)}, busiest first. "
-    text += (
-        "A full strip is a full link; capacity is as described, so a link that a fault cuts shows as idle."
-    )
+    text += "A full strip is a full link; capacity is as described, so a link that a fault cuts shows as idle."
     text += f" Not drawn: {quiet} more that carried little." if quiet else ""
     figure = plot(figures.usage_figure(uses), "Use of links over time")
     return f"<h3>Use of the network</h3>{paragraph(text)}{figure}"
@@ -212,8 +205,7 @@ def happenings(story: Story, row: Row) -> str:
         return ""
     shown = story.happenings[:MOST_HAPPENINGS]
     items = "".join(
-        f'<li class="{happening.mark}"><time>{duration(happening.t)}</time>'
-        f"<span>{escape(happening.text)}</span></li>"
+        f'<li class="{happening.mark}"><time>{duration(happening.t)}</time><span>{escape(happening.text)}</span></li>'
         for happening in shown
     )
     rest = len(story.happenings) - len(shown)

@@ -64,7 +64,5 @@ def sliced(spans: Iterable[Span], width: float, *, late: bool = False) -> list[S
             if length > 0:
                 within[index] = within.get(index, 0.0) + length
     if late:
-        return [
-            ((index + 1) * width - length, (index + 1) * width) for index, length in sorted(within.items())
-        ]
+        return [((index + 1) * width - length, (index + 1) * width) for index, length in sorted(within.items())]
     return [(index * width, index * width + length) for index, length in sorted(within.items())]

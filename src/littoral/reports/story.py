@@ -65,9 +65,7 @@ def read_story(path: Path) -> Story:
     """The story of the run in a folder (or of the journal that is named)."""
     folder = path.parent if path.is_file() else path
     if not folder.is_dir():
-        raise InputError(
-            "there is no such run folder", file=path, remedy="name a folder that 'littoral run' wrote"
-        )
+        raise InputError("there is no such run folder", file=path, remedy="name a folder that 'littoral run' wrote")
     reader = Reader()
     for event in read_journal(folder / "journal.jsonl"):
         reader.update(event)
@@ -78,18 +76,14 @@ def read_story(path: Path) -> Story:
 
 
 def _told(folder: Path, reader: Reader, started: RunStarted) -> Story:
-    result = _read_json(
-        folder / "result.json", "the run has not finished: let it, or repeat it with 'littoral run'"
-    )
+    result = _read_json(folder / "result.json", "the run has not finished: let it, or repeat it with 'littoral run'")
     versions = folder / "versions.json"
     continuum_yaml = _yaml(started.continuum)
     try:
         plan = msgspec.convert(started.plan, Plan)
     except msgspec.ValidationError as error:
         remedy = "the journal was changed or comes from another version"
-        raise InputError(
-            f"not a plan: {error}", file=folder / "journal.jsonl", line=1, remedy=remedy
-        ) from error
+        raise InputError(f"not a plan: {error}", file=folder / "journal.jsonl", line=1, remedy=remedy) from error
     return Story(
         folder=folder.resolve().name,
         seed=started.seed,

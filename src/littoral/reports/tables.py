@@ -80,18 +80,32 @@ class Ranking:
         return self.order[-1][1] / self.order[0][1] if self.order and self.order[0][1] else 1.0
 
 
-def variant_of(story: Story, *, with_job: bool = False) -> str:
+def variant_of(story: Story, job: str = "") -> str:
     """What distinguishes a run from others but for its seed: 'parameter_server mode=asp, proportional'."""
     plan = story.plan
     settings = "".join(f" {key}={_short(value)}" for key, value in plan.parameters.items())
-    job = f"{story.job.get('name', '')}: " if with_job else ""
-    return f"{job}{plan.strategy}{settings}, {plan.planner}" + (" (timing only)" if story.timing_only else "")
+    timing = " (timing only)" if story.timing_only else ""
+    return f"{job}{': ' if job else ''}{plan.strategy}{settings}, {plan.planner}{timing}"
+
+
+def jobs_of(stories: Sequence[Story]) -> list[str]:
+    """Each run's job by name, '' when all have the same; jobs that share a name are numbered."""
+    known: dict[str, str] = {}
+    names: list[str] = []
+    for story in stories:
+        rest = {k: v for k, v in story.job.items() if k not in ("strategy", "planner", "seed")}
+        key = json.dumps([rest, story.continuum_yaml], sort_keys=True, default=str)
+        if key not in known:
+            name = str(story.job.get("name", "job"))
+            same = sum(other.split(" #")[0] == name for other in known.values())
+            known[key] = f"{name} #{same + 1}" if same else name
+        names.append(known[key])
+    return names if len(known) > 1 else [""] * len(names)
 
 
 def rows_of(stories: Sequence[Story]) -> list[Row]:
     """One row per run; labels are unique."""
-    several = len({(s.job.get("name"), s.continuum.name) for s in stories}) > 1
-    variants = [variant_of(story, with_job=several) for story in stories]
+    variants = [variant_of(story, job) for story, job in zip(stories, jobs_of(stories), strict=True)]
     labels = [f"{v}, seed {s.seed}" for v, s in zip(variants, stories, strict=True)]
     unique = [
         label if labels.count(label) == 1 else f"{label} [{story.folder}]"

@@ -31,14 +31,10 @@ def timeline_of(story: Story, most_spans: int = MOST_SPANS, most_rows: int = MOS
     if not story.detailed:
         return None
     rows = _rows(story, most_rows)
-    spans = dict(
-        zip(KINDS, (story.computing, story.fetching, story.sending, story.waiting, story.lost), strict=True)
-    )
+    spans = dict(zip(KINDS, (story.computing, story.fetching, story.sending, story.waiting, story.lost), strict=True))
     drawn, notes = _fewer(spans, rows, most_spans, story.seconds)
     if len(rows) < len(story.nodes):
-        notes.append(
-            f"{len(rows)} of {len(story.nodes)} nodes are drawn: servers, what failed, the first workers."
-        )
+        notes.append(f"{len(rows)} of {len(story.nodes)} nodes are drawn: servers, what failed, the first workers.")
     return Timeline(
         rows=(RUN_ROW, *rows),
         lanes=drawn,

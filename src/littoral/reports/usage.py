@@ -62,9 +62,7 @@ def pipe_uses(story: Story, bins: int = BINS, limit: int = 12) -> tuple[list[Use
             if not math.isinf(pipe.capacity.mean()):
                 pipes[pipe.name] = pipe
                 carried[pipe.name] = carried.get(pipe.name, 0.0) + passed
-    uses = sorted(
-        (_use(pipe, carried[name], edges) for name, pipe in pipes.items()), key=lambda u: (-u.mean, u.pipe)
-    )
+    uses = sorted((_use(pipe, carried[name], edges) for name, pipe in pipes.items()), key=lambda u: (-u.mean, u.pipe))
     busy = [use for use in uses if use.peak > QUIET] or uses[:3]
     return busy[:limit], len(uses) - len(busy[:limit])
 

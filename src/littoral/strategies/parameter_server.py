@@ -68,7 +68,7 @@ class ParameterServer:
         check_choice("damping", self.damping, ("none", "inverse", "sqrt"))
         check_whole("bound", self.bound)
         check_whole("backups", self.backups)
-        check_whole("servers", self.servers, least=1)
+        check_whole("servers", self.servers, least=1, most=64)
         if self.backups and self.mode != "bsp":
             raise InputError("backups need mode bsp", remedy="set 'mode: bsp', or 'backups: 0'")
         if self.backups and self.servers > 1:

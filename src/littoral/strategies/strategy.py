@@ -55,9 +55,7 @@ class Strategy(Protocol):
 def make_strategy(name: str, parameters: Mapping[str, Any]) -> Strategy:
     """The strategy of that name; unknown names, parameters and wrong values are answered with a remedy."""
     if name not in REGISTRY:
-        raise InputError(
-            f"unknown strategy {name!r}", remedy=suggest(name, [*REGISTRY, "auto"]), key="strategy"
-        )
+        raise InputError(f"unknown strategy {name!r}", remedy=suggest(name, [*REGISTRY, "auto"]), key="strategy")
     module, _, attribute = REGISTRY[name].partition(":")
     cls: Any = getattr(import_module(module), attribute)
     known = {field.name: field for field in dataclasses.fields(cls)}
@@ -72,10 +70,10 @@ def make_strategy(name: str, parameters: Mapping[str, Any]) -> Strategy:
     return strategy
 
 
-def check_whole(name: str, value: object, least: int = 0) -> None:
-    """Refuse a parameter that is not a whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{name} is {value!r}", remedy=f"give a whole number, at least {least}")
+def check_whole(name: str, value: object, least: int = 0, most: int = 10**9) -> None:
+    """Refuse a parameter that is not a whole number between ``least`` and ``most``."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InputError(f"{name} is {value!r}", remedy=f"give a whole number, at least {least} and at most {most}")
 
 
 def check_choice(name: str, value: object, options: tuple[str, ...]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from littoral.errors import MissingExtra
 from littoral.learning.image_task import ImageTask, Labelled, Samples
 from littoral.learning.task import Recipe
@@ -34,6 +32,7 @@ class Digits(ImageTask):
 
     def load(self) -> tuple[Labelled, Labelled]:
         try:
+            import numpy as np
             from sklearn.datasets import load_digits
         except ImportError as error:
             raise MissingExtra("scikit-learn", "train", "the task digits") from error

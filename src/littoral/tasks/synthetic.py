@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from littoral.errors import InputError
 from littoral.learning.image_task import ImageTask, Labelled, Samples
 from littoral.learning.task import Recipe
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Synthetic(ImageTask):
@@ -49,6 +51,8 @@ class Synthetic(ImageTask):
         return self._counts
 
     def load(self) -> tuple[Labelled, Labelled]:
+        import numpy as np
+
         rng = np.random.default_rng(self._seed)
         size = (self.samples.classes, math.prod(self.samples.shape))
         directions = rng.standard_normal(size, dtype=np.float32)
@@ -59,7 +63,7 @@ class Synthetic(ImageTask):
 
     def _draw(self, count: int, centres: NDArray[np.float32], rng: np.random.Generator) -> Labelled:
         labels = rng.integers(self.samples.classes, size=count)
-        noise = rng.standard_normal((count, centres.shape[1]), dtype=np.float32)
+        noise = rng.standard_normal((count, centres.shape[1]), dtype="float32")
         return (centres[labels] + noise).reshape(count, *self.samples.shape), labels
 
 

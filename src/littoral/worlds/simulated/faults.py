@@ -35,7 +35,8 @@ class Faults:
 
     def _inject(self, fault: Fault) -> None:
         session = self._session
-        session.emit(FaultInjected(session.kernel.now, fault.kind, fault.target, fault.seconds, fault.factor))
+        seconds = fault.seconds if math.isfinite(fault.seconds) else None
+        session.emit(FaultInjected(session.kernel.now, fault.kind, fault.target, seconds, fault.factor))
         match fault.kind:
             case "crash":
                 names = self._nodes_of(fault.node)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
-from typing import Any
 
 from littoral.continuum.routes import Pipe, Route
 from littoral.worlds.simulated.kernel import Kernel

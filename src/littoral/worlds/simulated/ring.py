@@ -11,8 +11,8 @@ from collections.abc import Generator
 from types import coroutine
 from typing import TYPE_CHECKING, Any
 
-from littoral.events import Sent
 from littoral.continuum.link import HEADER_BYTES
+from littoral.events import Sent
 from littoral.worlds.node import Gradient, Reduced, Regrouped
 from littoral.worlds.simulated.kernel import Resume
 from littoral.worlds.simulated.network import Flow
