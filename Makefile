@@ -10,7 +10,7 @@ READY := .venv/.ready
 
 demo: $(READY)
 	$(BIN)/littoral compare examples/edge-cluster/job.yaml --strategies allreduce,parameter_server \
-	    --planners fair,proportional --seeds 3 --out runs/demo --report runs/demo/report.html
+	    --planners fair,proportional --seeds 5 --out runs/demo --report runs/demo/report.html
 
 test: $(READY)
 	$(BIN)/pytest -n 2

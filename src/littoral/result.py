@@ -177,14 +177,16 @@ class Tally:
         }
 
     def _predicted(self) -> dict[str, Any]:
-        """The plan's prediction, and its error so far: seconds until the last whole epoch was done, over the truth."""
+        """The plan's prediction, and how it did on the epochs that were finished (a target may end a run early)."""
         predicted = self.plan.predicted
         names = ("time_s", "epoch_s", "bytes_sent", "wan_bytes", "cost_usd")
-        error = None
-        if self.epochs_finished:
-            left = (self.plan.epochs - self.epochs_finished) * predicted.epoch_s
-            error = (predicted.time_s - left) / self.epochs_finished_s - 1
-        return {name: getattr(predicted, name) for name in names} | {"error": error}
+        account: dict[str, Any] = {name: getattr(predicted, name) for name in names}
+        if not self.epochs_finished:
+            return account | {"finished": None, "error": None}
+        foretold = predicted.time_s - (self.plan.epochs - self.epochs_finished) * predicted.epoch_s
+        took = self.epochs_finished_s
+        finished = {"epochs": self.epochs_finished, "predicted_s": foretold, "measured_s": took}
+        return account | {"finished": finished, "error": foretold / took - 1}
 
     def _worker(self, tally: WorkerTally) -> dict[str, Any]:
         return {

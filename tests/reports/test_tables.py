@@ -41,11 +41,13 @@ def test_a_variant_that_reached_the_target_only_sometimes_is_not_ranked(write_ru
     assert ranking.unreached == ("parameter_server mode=asp, lucky",)
 
 
-def test_the_prediction_is_for_the_epochs_that_were_run(write_run) -> None:
-    """One second of start-up and four per epoch: nine for the two epochs that took ten."""
-    (row,) = rows_of([read_story(write_run())])
-    assert row.predicted_s == pytest.approx(9.0)
+def test_the_prediction_is_judged_on_the_epochs_that_were_finished(write_run) -> None:
+    finished = {"epochs": 2, "predicted_s": 9.0, "measured_s": 10.0}
+    (row,) = rows_of([read_story(write_run(result={"predicted": {"finished": finished}}))])
+    assert (row.predicted_epochs, row.predicted_s) == (2, 9.0)
     assert row.prediction_error == pytest.approx(-0.1)
+    (unfinished,) = rows_of([read_story(write_run("other", result={"predicted": {"finished": None}}))])
+    assert unfinished.prediction_error is None
 
 
 def test_equal_runs_keep_labels_apart(write_run) -> None:

@@ -85,7 +85,7 @@ def _one_run(report: Report) -> list[tuple[str, str, str]]:
     row = report.rows[0]
     reached = row.time_to_target_s is not None
     error = row.prediction_error
-    predicted = f"{duration(row.predicted_s)} predicted" + ("" if error is None else f" ({100 * error:+.1f} %)")
+    predicted = "no epoch finished" if error is None else f"prediction {100 * error:+.1f} % on whole epochs"
     tiles = [("strategy", row.variant.split(",")[0], f"planner {report.stories[0].plan.planner}, seed {row.seed}")]
     tiles.append(("time to target" if reached else "time", duration(row.time_to_target_s or row.time_s), predicted))
     if row.accuracy is not None:

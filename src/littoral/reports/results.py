@@ -20,8 +20,8 @@ _HEADS = (
     ("between sites", "bytes that left their site"),
     ("cost", "devices for their time, and bytes that have a price"),
     ("deadlines missed", "by background apps, of those checked"),
-    ("predicted", "what the plan foretold for as many epochs as the run did"),
-    ("error", "prediction minus run, as a share of the run"),
+    ("predicted", "what the plan foretold for the epochs that the run finished"),
+    ("error", "prediction minus what they took, as a share of it"),
 )
 
 

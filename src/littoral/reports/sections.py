@@ -58,7 +58,7 @@ def plan(story: Story, row: Row) -> str:
     terms = story.plan.predicted.terms
     whole = sum(term.seconds for term in terms)
     parts = ["<h3>Plan and outcome</h3>", paragraph(_prediction(story, row))]
-    if whole > 0 and row.time_s:
+    if whole > 0:
         parts += [_bars(terms, whole, row), _terms(terms, whole, story)]
     if story.plan.reasons:
         reasons = "".join(f"<li>{escape(reason)}</li>" for reason in story.plan.reasons)
@@ -68,10 +68,11 @@ def plan(story: Story, row: Row) -> str:
 
 
 def _prediction(story: Story, row: Row) -> str:
-    error = "" if row.prediction_error is None else f", {_than(row.prediction_error)} it took"
+    took, error = row.predicted_took_s, row.prediction_error
+    outcome = "" if took is None or error is None else f", {_than(error)} they took ({duration(took)})"
     return (
-        f"For the {row.epochs:.3g} epochs of this run the plan foretells {duration(row.predicted_s)}{error} "
-        f"({duration(row.time_s)}). Faults and lost nodes are not part of a plan."
+        f"For {row.predicted_epochs} whole epochs the plan foretells {duration(row.predicted_s)}{outcome}. "
+        "Faults and lost nodes are not part of a plan."
     )
 
 
@@ -80,7 +81,8 @@ def _than(error: float) -> str:
 
 
 def _bars(terms: tuple[Term, ...], whole: float, row: Row) -> str:
-    scale = 100.0 / max(row.predicted_s, row.time_s)
+    took = row.predicted_took_s or 0.0
+    scale = 100.0 / max(row.predicted_s, took)
     pieces = "".join(
         f'<span class="piece piece{i % 4}" title="{escape(term.name)}" '
         f'style="width:{scale * row.predicted_s * term.seconds / whole:.2f}%"></span>'
@@ -90,8 +92,8 @@ def _bars(terms: tuple[Term, ...], whole: float, row: Row) -> str:
         '<div class="bars" role="img" aria-label="Predicted and measured time">'
         f"<span>predicted</span><div>{pieces}</div><b>{duration(row.predicted_s)}</b>"
         f"<span>measured</span>"
-        f'<div><span class="piece measured" style="width:{scale * row.time_s:.2f}%"></span></div>'
-        f"<b>{duration(row.time_s)}</b></div>"
+        f'<div><span class="piece measured" style="width:{scale * took:.2f}%"></span></div>'
+        f"<b>{duration(took) if took else 'no epoch finished'}</b></div>"
     )
 
 

@@ -1,8 +1,6 @@
 """What runs achieved, as rows: one per run, one per variant (same job, strategy, parameters and planner).
 
-    predicted time of a run = start-up + epochs it ran * predicted seconds of an epoch
-
-A run that stops at its target does fewer epochs than planned: the plan's own total would be no yardstick.
+A run that stops at its target does fewer epochs than planned: its prediction is judged on the epochs it finished.
 """
 
 from __future__ import annotations
@@ -36,11 +34,13 @@ class Row:
     checked: int
     violated: int
     predicted_s: float
+    predicted_epochs: int
+    predicted_took_s: float | None  # what those epochs took; None: not one was finished
 
     @property
     def prediction_error(self) -> float | None:
-        """How much longer (or, negative, shorter) the prediction was than the run, as a share of the run."""
-        return self.predicted_s / self.time_s - 1.0 if self.time_s else None
+        """How much longer (or, negative, shorter) the prediction was than the truth, as a share of it."""
+        return self.predicted_s / self.predicted_took_s - 1.0 if self.predicted_took_s else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,7 @@ def rows_of(stories: Sequence[Story]) -> list[Row]:
 def _row(story: Story, variant: str, label: str) -> Row:
     result, slo = story.result, story.result.get("slo") or {}
     epochs, time_s = float(result.get("epochs") or 0.0), float(result.get("time_s") or 0.0)
+    finished = (result.get("predicted") or {}).get("finished") or {}
     return Row(
         label=label,
         variant=variant,
@@ -134,15 +135,10 @@ def _row(story: Story, variant: str, label: str) -> Row:
         cost_usd=result.get("cost_usd") or 0.0,
         checked=slo.get("checked", 0),
         violated=slo.get("violated", 0),
-        predicted_s=predicted_for(story, epochs),
+        predicted_s=finished.get("predicted_s", story.plan.predicted.time_s),
+        predicted_epochs=finished.get("epochs", story.plan.epochs),
+        predicted_took_s=finished.get("measured_s"),
     )
-
-
-def predicted_for(story: Story, epochs: float) -> float:
-    """What the plan foretells for that many epochs."""
-    predicted = story.plan.predicted
-    start_up = predicted.time_s - story.plan.epochs * predicted.epoch_s
-    return max(0.0, start_up) + epochs * predicted.epoch_s
 
 
 def summaries_of(rows: Sequence[Row]) -> list[Summary]:
