@@ -1,4 +1,4 @@
-"""What the simulator adds to the bare torch mathematics of the same steps: the same gradients, the same updates.
+"""What the simulator adds to the bare torch mathematics of the same steps: gradients, merging, updates, by hand.
 
 python benchmarks/overhead.py [--repeats 5]
 """
@@ -44,24 +44,54 @@ def job(options: dict[str, Any], strategy: str, parameters: dict[str, Any]) -> J
     )
 
 
-def bare(task: Task, steps: int, updates_per_gradient: float) -> float:
-    """Seconds of plain PyTorch for as many gradients and as many optimiser steps."""
+def bare_allreduce(task: Task, steps: int) -> float:
+    """The same algorithm by hand: gradients of four models, their mean, four optimiser steps. No clock, no network."""
     dataset = task.data()
-    model = task.model().train()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    batch, count = task.recipe.batch, len(dataset.train_x)
-    updates = 0.0
+    models = [task.model().train() for _ in range(WORKERS)]
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for model in models]
+    order = torch.randperm(len(dataset.train_x))
+    batch = task.recipe.batch
+    start = time.perf_counter()
+    for step in range(0, steps, WORKERS):
+        for i, model in enumerate(models):
+            index = order[(step + i) * batch : (step + i + 1) * batch]
+            optimizers[i].zero_grad()
+            loss = task.loss(model(dataset.train_x[index]), dataset.train_y[index])
+            loss.backward()
+            loss.item()
+        with torch.no_grad():
+            for parameters in zip(*(model.parameters() for model in models), strict=True):
+                total = parameters[0].grad * (1 / WORKERS)
+                for parameter in parameters[1:]:
+                    total.add_(parameter.grad, alpha=1 / WORKERS)
+                for parameter in parameters:
+                    parameter.grad = total
+        for optimizer in optimizers:
+            optimizer.step()
+    return time.perf_counter() - start
+
+
+def bare_server(task: Task, steps: int) -> float:
+    """The same algorithm by hand: a worker copies the server's parameters, computes, and the server takes the step."""
+    dataset = task.data()
+    server, models = task.model(), [task.model().train() for _ in range(WORKERS)]
+    optimizer = torch.optim.SGD(server.parameters(), lr=0.01)
+    order = torch.randperm(len(dataset.train_x))
+    batch = task.recipe.batch
     start = time.perf_counter()
     for step in range(steps):
-        at = step * batch % (count - batch + 1)
-        optimizer.zero_grad()
-        loss = task.loss(model(dataset.train_x[at : at + batch]), dataset.train_y[at : at + batch])
+        model = models[step % WORKERS]
+        index = order[step * batch : (step + 1) * batch]
+        with torch.no_grad():
+            for mine, theirs in zip(model.parameters(), server.parameters(), strict=True):
+                mine.copy_(theirs)
+        model.zero_grad()
+        loss = task.loss(model(dataset.train_x[index]), dataset.train_y[index])
         loss.backward()
         loss.item()
-        updates += updates_per_gradient
-        while updates >= 1.0:
-            optimizer.step()
-            updates -= 1.0
+        for mine, theirs in zip(model.parameters(), server.parameters(), strict=True):
+            theirs.grad = mine.grad
+        optimizer.step()
     return time.perf_counter() - start
 
 
@@ -102,9 +132,10 @@ def main() -> None:
             described = job(options, strategy, parameters)
             task = load_task(described.task, described.task_options)
             steps = options["samples"] // task.recipe.batch
+            bare = bare_allreduce if strategy == "allreduce" else bare_server
             pairs = []
             for _ in range(repeats):
-                pairs.append((ours(described) / steps, bare(task, steps, 1.0) / steps))
+                pairs.append((ours(described) / steps, bare(task, steps) / steps))
             ratios = sorted(a / b for a, b in pairs)
             mine, plain = (statistics.median(p[i] for p in pairs) * 1e3 for i in (0, 1))
             print(f"{name:20}{strategy:>18}{mine:>14.3f}{plain:>14.3f}{statistics.median(ratios):>8.3f}"

@@ -8,10 +8,10 @@ registers with ``at_instant_end`` instead, which is one list rather than a compa
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
+from heapq import heappop, heappush, heapreplace
 from types import coroutine
 from typing import Any, Generic, TypeVar
 
@@ -36,7 +36,7 @@ def park() -> Generator[None, Any, Any]:
 class Kernel:
     """The clock and the queue. ``now`` is in seconds since the start."""
 
-    __slots__ = ("_current", "_dead", "_ends", "_heap", "_sequence", "events", "now")
+    __slots__ = ("_current", "_dead", "_ends", "_heap", "_pausing", "_sequence", "events", "now")
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -46,16 +46,17 @@ class Kernel:
         self._current: Resume = _nothing
         self._dead: set[Resume] = set()
         self._ends: list[Callable[[], None]] = []
+        self._pausing = False
 
     def call_at(self, time: float, call: Resume, argument: Any = None) -> None:
         """Run ``call(argument)`` at ``time``, which must not be past."""
         self._sequence += 1
-        heapq.heappush(self._heap, (time, self._sequence, call, argument))
+        heappush(self._heap, (time, self._sequence, call, argument))
 
     def call_soon(self, call: Resume, argument: Any = None) -> None:
         """Run ``call(argument)`` at the present instant, after what is already queued for it."""
         self._sequence += 1
-        heapq.heappush(self._heap, (self.now, self._sequence, call, argument))
+        heappush(self._heap, (self.now, self._sequence, call, argument))
 
     def at_instant_end(self, call: Callable[[], None]) -> None:
         """Run ``call()`` when nothing else is left to do at the present instant."""
@@ -90,68 +91,60 @@ class Kernel:
 
         self.call_soon(raise_inside)
 
-    def run(self, until: float = math.inf) -> None:
-        """Work until the queue is empty or the next event lies after ``until`` (the clock then stands there)."""
-        while self.step_instant(until):
-            pass
+    def pause(self) -> None:
+        """Let ``run`` return when the present instant is over."""
+        self._pausing = True
 
-    def step_instant(self, until: float = math.inf) -> bool:
-        """Do everything that happens at the next instant; False when nothing is left before ``until``."""
-        heap, dead = self._heap, self._dead
-        replace, pop = heapq.heapreplace, heapq.heappop
-        if not heap and not self._ends:
-            return False
-        if heap and not self._ends:
-            if heap[0][0] > until:
-                self.now = max(self.now, until)
-                return False
-            self.now = heap[0][0]
-        now, count = self.now, 0
+    def run(self, until: float = math.inf) -> bool:
+        """Work until somebody calls ``pause`` (True), or nothing is left to do up to ``until`` (False)."""
+        heap, dead, now = self._heap, self._dead, self.now
         while True:
-            while heap:
-                entry = heap[0]
-                if entry[0] > now:
-                    break
+            if heap and (entry := heap[0])[0] <= now:
                 self._current = call = entry[2]
-                count += 1
+                self.events += 1
                 if dead and call in dead:
-                    pop(heap)
+                    heappop(heap)
                     continue
                 try:
                     trap = call(entry[3])
                 except StopIteration:
-                    pop(heap)
+                    heappop(heap)
                     continue
                 # INVARIANT: whatever the call scheduled has a larger (time, sequence), so entry is still heap[0].
                 if trap is None:
-                    pop(heap)
+                    heappop(heap)
                 else:
                     self._sequence += 1
-                    replace(heap, (now + trap, self._sequence, self._current, None))
-            if not self._ends:
-                break
-            ends, self._ends = self._ends, []
-            for end in ends:
-                end()
-        self.events += count
-        return True
+                    heapreplace(heap, (now + trap, self._sequence, self._current, None))
+            elif self._ends:
+                ends, self._ends = self._ends, []
+                for end in ends:
+                    end()
+            elif self._pausing:
+                self._pausing = False
+                return True
+            elif not heap or heap[0][0] > until:
+                self.now = max(now, until) if heap else now
+                return False
+            else:
+                self.now = now = heap[0][0]
 
 
 class Mailbox(Generic[T]):
     """Messages to one reader, in order of arrival; ``put`` may be delayed by a latency."""
 
-    __slots__ = ("_kernel", "_queue", "_reader")
+    __slots__ = ("_arrive", "_heap", "_kernel", "_queue", "_reader")
 
     def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
+        self._kernel, self._heap, self._arrive = kernel, kernel._heap, self._deliver
         self._queue: deque[T] = deque()
         self._reader: Resume | None = None
 
     def put(self, message: T, latency: float = 0.0) -> None:
         """Deliver ``message`` after ``latency`` seconds."""
         kernel = self._kernel
-        kernel._sequence += 1
-        heapq.heappush(kernel._heap, (kernel.now + latency, kernel._sequence, self._deliver, message))
+        kernel._sequence = sequence = kernel._sequence + 1
+        heappush(self._heap, (kernel.now + latency, sequence, self._arrive, message))
 
     def _deliver(self, message: T) -> Any:
         reader = self._reader

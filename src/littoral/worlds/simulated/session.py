@@ -115,17 +115,17 @@ class Session:
 
     def _until_stopped(self) -> Iterator[Event]:
         while not self._stopped:
-            alive = self.kernel.step_instant()
-            if self._events:
-                batch, self._events = self._events, []
-                yield from batch
+            alive = self.kernel.run()
+            batch, self._events = self._events, []
+            yield from batch
             if not self._stopped and (not alive or self.kernel.now - self._last_use > STALL_S):
                 raise RunFailed(f"the run is stuck at {self.kernel.now:.3f} s: every node waits for another")
         yield from self._events
 
     def emit(self, event: Event) -> None:
-        """Tell the supervisor and the journal."""
+        """Tell the supervisor and the journal, when the instant is over."""
         self._events.append(event)
+        self.kernel.pause()
 
     def random(self, stream: str) -> random.Random:
         """A generator of its own for each purpose: more noise here does not shift the dice there."""
