@@ -220,7 +220,7 @@ def _task(job: Job) -> Task:
     if "" not in sys.path:
         sys.path.insert(0, "")
     with blame(job, "task"):
-        return load_task(job.task, job.task_options)
+        return load_task(job.task, job.task_options, job.recipe)
 
 
 def _saved_plan(path: Path) -> Plan:

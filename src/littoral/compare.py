@@ -35,7 +35,7 @@ def compare_jobs(jobs: Sequence[Job], *, seeds: Iterable[int], out: Path, timing
     cells: list[tuple[Job, Plan, Path, Options]] = []
     for job in jobs:
         with blame(job, "strategy"):
-            task = load_task(job.task, job.task_options)
+            task = load_task(job.task, job.task_options, job.recipe)
             plan = make_plan(job, task.footprint(), task.recipe)
         for seed in seeds:
             options = Options(seed=seed, timing_only=timing_only)
@@ -54,7 +54,7 @@ def compare_jobs(jobs: Sequence[Job], *, seeds: Iterable[int], out: Path, timing
 
 def _run_cell(cell: tuple[Job, Plan, Path, Options]) -> dict[str, Any]:
     job, plan, folder, options = cell
-    return run_plan(job, load_task(job.task, job.task_options), plan, folder, options)
+    return run_plan(job, load_task(job.task, job.task_options, job.recipe), plan, folder, options)
 
 
 def label(plan: Plan) -> str:

@@ -17,7 +17,7 @@ from littoral.errors import InputError, brief
 
 OBJECTIVES = ["makespan", "cost", "fairness"]
 SPLITS = ["iid", "dirichlet", "by-store"]
-NODE_FAULTS = ["crash", "pause", "slow-device"]
+NODE_FAULTS = ["crash", "restart", "leave", "pause", "slow-device"]
 LINK_FAULTS = ["partition", "slow-link"]
 
 
@@ -26,7 +26,8 @@ class Fault:
     """Something that goes wrong at ``at_s``, for ``seconds`` (infinity: for good).
 
     Node faults name a ``node``, link faults the two ends of a ``link``. A crash with a finite ``seconds`` is
-    followed by a restart. ``factor`` is how much is left of a slowed device's speed or link's rate.
+    followed by a restart; ``restart`` brings back a node that crashed or left. ``factor`` is how much is left of
+    a slowed device's speed or link's rate.
     """
 
     at_s: float
@@ -58,6 +59,7 @@ class Job:
     continuum: Continuum
     task: str
     task_options: dict[str, Any] = field(default_factory=dict)
+    recipe: dict[str, Any] = field(default_factory=dict)  # instead of the task's own: lr, optimizer ...
     epochs: int = 10
     accuracy: float | None = None
     objective: str = "makespan"
@@ -104,6 +106,7 @@ def load_job(path: Path) -> Job:
         continuum=continuum,
         task=task,
         task_options=_resolved(options, path.parent),
+        recipe=_mapping(top, "recipe"),
         epochs=target.integer("epochs", 10, least=1) if target else 10,
         accuracy=_accuracy(target) if target else None,
         objective=top.choice("objective", OBJECTIVES, "makespan"),
@@ -129,6 +132,12 @@ def load_job(path: Path) -> Job:
     return job
 
 
+def _mapping(top: Section, key: str) -> dict[str, Any]:
+    """A mapping whose keys somebody else checks."""
+    section = top.section(key)
+    return {name: section.value(name) for name in section.keys()} if section else {}  # noqa: SIM118 (not a dict)
+
+
 def _default_name(path: Path) -> str:
     """The file's name, or its folder's if that says more than ``job``."""
     name = path.resolve().parent.name if path.stem == "job" else path.stem
@@ -142,6 +151,7 @@ def job_document(job: Job) -> dict[str, Any]:
         "name": job.name,
         "continuum": "continuum.yaml",
         "task": {"name": job.task, **job.task_options},
+        "recipe": job.recipe,
         "target": target,
         "objective": job.objective,
         "limits": _limits_document(job.limits),
@@ -184,7 +194,10 @@ def _named(top: Section, key: str, default: str | None = None) -> tuple[str, dic
 
 
 def _places(top: Section, continuum: Path) -> dict[str, tuple[Path, int]]:
-    keys = {key: (top.file, top.line_of(key)) for key in ("task", "strategy", "planner", "workers", "servers")}
+    keys = {
+        key: (top.file, top.line_of(key))
+        for key in ("task", "recipe", "data", "strategy", "planner", "workers", "servers")
+    }
     return keys | {"links": (continuum, read_document(continuum).line_of("links"))}
 
 

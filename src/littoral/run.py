@@ -41,7 +41,7 @@ class Options:
 
 def run_job(job: Job, folder: Path, options: Options = Options(), *, watch: Watcher | None = None) -> dict[str, Any]:
     """Plan a job and run it in the simulated world; the result, which ``folder`` keeps too."""
-    task = load_task(job.task, job.task_options)
+    task = load_task(job.task, job.task_options, job.recipe)
     plan = make_plan(job, task.footprint(), task.recipe)
     return run_plan(job, task, plan, folder, options, watch=watch)
 

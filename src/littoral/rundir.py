@@ -68,7 +68,9 @@ class RunFolder:
         if job.accuracy is None:
             return None
         cache = self.folder.parent / "reference.json"
-        key = json.dumps([job.task, job.task_options, job.accuracy, seed, job.evaluate_every], sort_keys=True)
+        key = json.dumps(
+            [job.task, job.task_options, job.recipe, job.accuracy, seed, job.evaluate_every], sort_keys=True
+        )
         known: dict[str, int | None] = json.loads(cache.read_text()) if cache.exists() else {}
         if key not in known:
             known[key] = samples_to_target(

@@ -137,7 +137,7 @@ def simulate(
     on_start: Callable[[], None] = lambda: None,
 ) -> Story:  # fmt: skip
     """Run a job in virtual time without touching a disk."""
-    task = load_task(job.task, job.task_options)
+    task = load_task(job.task, job.task_options, job.recipe)
     decided = plan or make_plan(job, task.footprint(), task.recipe)
     mathematics: Any = TimingOnly(task.footprint()) if timing_only else RealMathematics(task, decided, seed)
     session = Session(

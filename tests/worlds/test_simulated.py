@@ -165,6 +165,15 @@ def test_a_worker_that_returns_works_again(strategy: str, parameters: dict[str, 
     assert story.contradictions() == []
 
 
+def test_a_worker_that_leaves_is_missed_at_once_and_may_be_restarted() -> None:
+    faults = [Fault(at_s=0.7, kind="leave", node="w-2"), Fault(at_s=3.0, kind="restart", node="w-2")]
+    story = simulate(small_job(epochs=12, faults=faults))
+    assert [(event.t, event.reason) for event in story.of(NodeLost)] == [(0.7, "left")]
+    assert [event.t for event in story.of(NodeReturned)] == [3.0]
+    assert any(event.node == "w-2" and event.start > 3.0 for event in story.of(Computed))
+    assert story.contradictions() == []
+
+
 def test_replicas_agree_after_a_worker_returned() -> None:
     job = small_job(epochs=12, faults=[fail_at("w-2", 0.7, back_after_s=2.0)])
     story = simulate(job)
@@ -254,7 +263,7 @@ def test_data_comes_from_the_store_before_work_begins() -> None:
 
 
 def random_faults(dice: random.Random, nodes: list[str]) -> list[Fault]:
-    kinds = ["crash", "crash", "pause", "slow-device", "slow-link", "partition"]
+    kinds = ["crash", "crash", "leave", "restart", "pause", "slow-device", "slow-link", "partition"]
     faults = []
     for _ in range(dice.randint(0, 4)):
         kind = dice.choice(kinds)

@@ -5,13 +5,14 @@ Describing and planning need only :class:`Footprint` and :class:`Recipe`, so not
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
 
 from littoral.document import suggest
 from littoral.errors import InputError, MissingExtra
@@ -129,8 +130,11 @@ class Task(Protocol):
 _METHODS = ("footprint", "model", "data", "loss", "metric")
 
 
-def load_task(spec: str, options: Mapping[str, object]) -> Task:
-    """The task a job names: ``littoral.tasks.digits``, or ``my_package.my_task:MyTask``."""
+def load_task(spec: str, options: Mapping[str, object], recipe: Mapping[str, object] | None = None) -> Task:
+    """The task a job names: ``littoral.tasks.digits``, or ``my_package.my_task:MyTask``.
+
+    ``recipe`` replaces parts of the task's own.
+    """
     make = _find(spec)
     _check_options(spec, make, options)
     try:
@@ -144,7 +148,24 @@ def load_task(spec: str, options: Mapping[str, object]) -> Task:
             f"task {spec} lacks {', '.join(missing)}",
             remedy="give it the members of littoral.learning.task.Task",
         )
+    if recipe:
+        task.recipe = _changed(task.recipe, recipe)  # type: ignore[attr-defined]
     return cast(Task, task)
+
+
+def _changed(recipe: Recipe, changes: Mapping[str, object]) -> Recipe:
+    names = [field.name for field in dataclasses.fields(Recipe)]
+    for name in changes:
+        if name not in names:
+            raise InputError(f"a recipe has no {name!r}", remedy=suggest(name, names), key="recipe")
+    try:
+        return dataclasses.replace(recipe, **cast(dict[str, Any], dict(changes)))
+    except TypeError as error:
+        raise InputError(
+            f"a recipe of {dict(changes)}", remedy="check the types of its values", key="recipe"
+        ) from error
+    except InputError as error:
+        raise InputError(error.found, remedy=error.remedy, key="recipe") from error
 
 
 def require_torch(purpose: str) -> None:

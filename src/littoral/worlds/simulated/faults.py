@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ class Faults:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._held: Counter[str] = Counter()  # how many faults keep a node out at present
+        self._holds: dict[str, set[object]] = defaultdict(set)  # what keeps a node out at present
 
     def start(self) -> None:
         """Put every fault that is still to come on the clock."""
@@ -43,6 +43,16 @@ class Faults:
                 for name in names:
                     self._kill(name)
                 self._hold(names, fault.seconds + RESTART_S, "crashed")
+            case "leave":
+                names = self._nodes_of(fault.node)
+                self._hold(names, fault.seconds, "left")
+                for name in names:  # it says good-bye: nobody has to find out
+                    self._kill(name)
+                    self._report(name, "left")
+            case "restart":
+                for name in self._nodes_of(fault.node):
+                    self._holds[name].clear()
+                    self._bring_back(name, "crashed")
             case "pause":
                 self._slow_device(fault.node, 0.0, fault.seconds)
                 self._slow_ports(fault.node, 0.0, fault.seconds)
@@ -78,25 +88,30 @@ class Faults:
 
     def _hold(self, names: list[str], seconds: float, reason: str) -> None:
         """Nodes are out for a while. Shorter than the detector's patience nobody notices, unless a process died."""
-        over = [False]
-        self._held.update(names)
+        hold = object()
+        for name in names:
+            self._holds[name].add(hold)
 
         def notice() -> None:
             for name in names:
-                if not over[0]:
+                if hold in self._holds[name]:
                     self._kill(name)  # fenced: whoever is taken for dead must not go on
                     self._report(name, reason)
 
         def end() -> None:
-            over[0] = True
-            self._held.subtract(names)
             for name in names:
-                if not self._held[name] and not self._session.nodes[name].alive:
-                    self._report(name, reason)
-                    self._session.emit(NodeReturned(self._session.kernel.now, name))
+                if hold in self._holds[name]:
+                    self._holds[name].remove(hold)
+                    self._bring_back(name, reason)
 
         self._later(DETECTION_S, notice)
         self._later(seconds, end)
+
+    def _bring_back(self, name: str, reason: str) -> None:
+        """A node that nothing keeps out any more asks to join, if it had died or been fenced."""
+        if not self._holds[name] and not self._session.nodes[name].alive:
+            self._report(name, reason)
+            self._session.emit(NodeReturned(self._session.kernel.now, name))
 
     def _report(self, name: str, reason: str) -> None:
         node = self._session.nodes[name]
