@@ -17,7 +17,7 @@ from littoral.testing import Story, simulate, small_continuum, small_job
 
 def model_of(story: Story) -> torch.Tensor:
     session = story.session
-    sources = session.strategy.sources(session.plan, session.members, session._mathematics.length)
+    sources = session.strategy.sources(session.plan, session.members, session.books._mathematics.length)
     return torch.cat([session.nodes[source.node].model.vector for source in sources])
 
 

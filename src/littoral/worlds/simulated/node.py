@@ -57,7 +57,7 @@ class SimulatedNode:
         return self._session.members
 
     async def compute(self) -> Gradient:
-        lease = self._session.lease(self.name, self.batch)
+        lease = self._session.books.lease(self.name, self.batch)
         model: Any = self.model
         if lease is None:
             return Gradient(model.empty(), 0, None, None)
@@ -98,10 +98,10 @@ class SimulatedNode:
         return await self._session.ring.join(self.name, gradient)
 
     async def commit(self, leases: Sequence[Lease]) -> list[bool]:
-        return self._session.commit(self.name, leases)
+        return self._session.books.commit(leases)
 
     async def release(self, leases: Sequence[Lease]) -> None:
-        self._session.release(leases)
+        self._session.books.release(leases)
 
     async def update(self, gradient: Any, samples: float) -> None:
         self.model.step(gradient, samples)

@@ -60,7 +60,7 @@ class Ring:
         self._halt()
         for gradient, task in waiting.values():
             if gradient.lease is not None:
-                self._session.release([gradient.lease])
+                self._session.books.release([gradient.lease])
             self._session.kernel.throw(task, Regrouped())
 
     def _halt(self) -> None:
@@ -114,7 +114,7 @@ class Ring:
         for name in session.members:
             lease = here[name][0].lease
             if lease is not None:
-                session.commit(name, [lease])
+                session.books.commit([lease])
         samples = sum(part.samples for part in parts)
         weighted = [(part.vector, float(part.samples)) for part in parts if part.samples]
         model = session.nodes[session.members[0]].model

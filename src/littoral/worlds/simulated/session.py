@@ -8,33 +8,28 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any
 
 from littoral.commands import Admit, Command, Exclude, Rebatch, Relaunch, SaveCheckpoint, Stop
 from littoral.continuum.routes import Routes
 from littoral.continuum.signal import Constant
 from littoral.errors import RunFailed
 from littoral.events import (
-    Checkpointed,
-    EpochFinished,
-    Evaluated,
     Event,
     Fetched,
     NodeFinished,
     NodeStarted,
-    OutOfMemory,
     Resumed,
     RunFinished,
     Sent,
-    Used,
 )
 from littoral.job import Job
-from littoral.learning.leases import Lease, Ledger
 from littoral.planning.plan import Plan
-from littoral.strategies.strategy import Source, Strategy
+from littoral.strategies.strategy import Strategy
 from littoral.worlds.node import Joined, Left, PeerLost, Received, Regrouped
 from littoral.worlds.simulated.apps import AppRunner
+from littoral.worlds.simulated.books import Books, Keeper, Mathematics
 from littoral.worlds.simulated.faults import Faults
 from littoral.worlds.simulated.kernel import Kernel, park
 from littoral.worlds.simulated.machine import Machine
@@ -43,24 +38,6 @@ from littoral.worlds.simulated.post import Parcel, Post
 from littoral.worlds.simulated.ring import Ring
 
 STALL_S = 30 * 86400.0  # virtual time without a sample used after which a run is stuck
-
-
-class Mathematics(Protocol):
-    """Makes models for nodes, and judges the model; one implementation is real, one only keeps time."""
-
-    length: int
-    evaluates: bool
-
-    def worker(self, name: str) -> Any: ...
-    def server(self, start: int, stop: int) -> Any: ...
-    def evaluate(self, parts: Sequence[tuple[Source, Any]]) -> tuple[float, float]: ...
-
-
-class Keeper(Protocol):
-    """Keeps checkpoints."""
-
-    def save(self, tensors: dict[str, Any], metadata: dict[str, Any]) -> None: ...
-    def load(self) -> tuple[dict[str, Any], dict[str, Any]] | None: ...
 
 
 class Session:
@@ -73,32 +50,24 @@ class Session:
         self.job, self.plan, self.strategy, self.footprint, self.seed = job, plan, strategy, footprint, seed
         self.kernel = Kernel()
         self.members: tuple[str, ...] = tuple(worker.name for worker in plan.workers)
-        self.ledger = Ledger({worker.name: worker.shard for worker in plan.workers}, plan.epochs)
         self.routes = Routes(job.continuum)
         self._device_of = dict(plan.device_of)
         self.post = Post(self.kernel, self.routes, self._device_of.__getitem__, self._arrive)
         self.machines = {d.name: Machine(self.kernel, d) for d in job.continuum.devices}
         self.nodes: dict[str, SimulatedNode] = {}
         self.ring = Ring(self)
-        self._mathematics, self._keeper = mathematics, keeper
+        self.books = Books(self, mathematics, keeper)
         self._events: list[Event] = []
         self._stopped = False
-        self._last_use = 0.0
-        self._evaluated_at = 0
-        self._evaluate_every = max(1, round(job.evaluate_every * self.ledger.total))
         self._apps = AppRunner(self)
         self._faults = Faults(self)
-        for worker in plan.workers:
-            self._add(worker.name, mathematics.worker(worker.name), worker.batch)
-        for server in plan.servers:
-            self._add(server.name, mathematics.server(server.start, server.stop), 0)
+        batches = {worker.name: worker.batch for worker in plan.workers}
+        for name, device in self._device_of.items():
+            model = self.books.new_model(name)
+            self.nodes[name] = SimulatedNode(self, name, self.machines[device], model, batches.get(name, 0))
         for machine in self.machines.values():
             calm = isinstance(machine.device.load, Constant) and not job.continuum.apps_on(machine.device.name)
             machine.undisturbed = calm and not job.faults
-
-    def _add(self, name: str, model: Any, batch: int) -> None:
-        machine = self.machines[self._device_of[name]]
-        self.nodes[name] = SimulatedNode(self, name, machine, model, batch)
 
     # -- the world's side ---------------------------------------------------------------------------------------
 
@@ -118,7 +87,7 @@ class Session:
             alive = self.kernel.run()
             batch, self._events = self._events, []
             yield from batch
-            if not self._stopped and (not alive or self.kernel.now - self._last_use > STALL_S):
+            if not self._stopped and (not alive or self.kernel.now - self.books.last_use_s > STALL_S):
                 raise RunFailed(f"the run is stuck at {self.kernel.now:.3f} s: every node waits for another")
         yield from self._events
 
@@ -132,8 +101,8 @@ class Session:
         return random.Random(f"{self.seed}/{stream}")
 
     def _begin(self) -> None:
-        if self.ledger.done == 0:
-            self._evaluate()
+        if self.books.ledger.done == 0:
+            self.books.evaluate()
         self._apps.start()
         self._faults.start()
         for server in self.plan.servers:
@@ -161,7 +130,7 @@ class Session:
                 await program(node)
                 break
             except (Regrouped, PeerLost):
-                self.ledger.release_all(node.name)
+                self.books.ledger.release_all(node.name)
                 node.forget_messages()
         node.running = False
         self.emit(NodeFinished(self.kernel.now, node.name))
@@ -197,46 +166,6 @@ class Session:
         node = self.nodes[channel.target]
         return node.deliver(Received(channel.source, parcel.message)) if node.alive else None
 
-    # -- the ledger ---------------------------------------------------------------------------------------------
-
-    def lease(self, name: str, batch: int) -> Lease | None:
-        """The next samples of a worker; a batch that does not fit is reported and cut to what does."""
-        limit = self.nodes[name].machine.device.largest_batch(self.footprint)
-        if batch > limit:
-            self.emit(OutOfMemory(self.kernel.now, name, batch, limit))
-            batch = max(1, limit)
-        return self.ledger.lease(name, batch)
-
-    def commit(self, name: str, leases: Sequence[Lease]) -> list[bool]:
-        """Mark samples as used, where that is still allowed."""
-        valid = [self.ledger.is_valid(lease) for lease in leases]
-        now, before = self.kernel.now, self.ledger.done
-        for lease, good in zip(leases, valid, strict=True):
-            if good and self.ledger.holds(lease):
-                rows = tuple((s.epoch, s.origin, s.start, s.stop) for s in lease.spans)
-                self.emit(Used(now, lease.worker, lease.samples, rows))
-                for epoch in self.ledger.finish(lease):
-                    self.emit(EpochFinished(now, epoch, self.ledger.left))
-        if self.ledger.done > before:
-            self._last_use = now
-            if self.ledger.done - self._evaluated_at >= self._evaluate_every or self.ledger.left == 0:
-                self._evaluated_at = self.ledger.done
-                # After the update that these samples are for, which happens within this instant.
-                self.kernel.at_instant_end(self._evaluate)
-        return valid
-
-    def release(self, leases: Sequence[Lease]) -> None:
-        """Samples that were not used after all."""
-        for lease in leases:
-            self.ledger.release(lease)
-
-    def _evaluate(self) -> None:
-        if self._mathematics.evaluates:
-            sources = self.strategy.sources(self.plan, self.members, self._mathematics.length)
-            parts = [(source, self.nodes[source.node].model.vector) for source in sources]
-            accuracy, loss = self._mathematics.evaluate(parts)
-            self.emit(Evaluated(self.kernel.now, self.ledger.done, accuracy, loss))
-
     # -- commands -----------------------------------------------------------------------------------------------
 
     def perform(self, command: Command) -> None:
@@ -250,7 +179,7 @@ class Session:
             case Rebatch(node=node, batch=batch):
                 self.nodes[node].batch = batch
             case SaveCheckpoint():
-                self._save()
+                self.books.save()
             case Stop(reason=reason):
                 self._stop(reason)
             case _:
@@ -258,8 +187,8 @@ class Session:
 
     def _exclude(self, gone: str, heirs: dict[str, float]) -> None:
         self.members = tuple(name for name in self.members if name != gone)
-        self.ledger.release_all(gone)
-        got = self.ledger.hand_over(gone, heirs)
+        self.books.ledger.release_all(gone)
+        got = self.books.ledger.hand_over(gone, heirs)
         self.ring.abort()
         for node in self.nodes.values():
             if node.alive and node.name != gone:
@@ -271,11 +200,12 @@ class Session:
     def _supply(self, name: str, samples: int) -> None:
         """A node got more work: its data follows in the background, and its program goes on if it had ended."""
         store = self.plan.worker(name).store
-        epochs_left = max(1, self.plan.epochs - self.ledger.done // max(1, self.ledger.total))
+        ledger = self.books.ledger
+        epochs_left = max(1, self.plan.epochs - ledger.done // ledger.total)
         if samples and store is not None:
             size, start = samples // epochs_left * self.footprint.sample_bytes, self.kernel.now
             self._carry(store, name, size, lambda: self.emit(Fetched(self.kernel.now, name, size, start)))
-        if self.ledger.open(name) and not self.nodes[name].running:
+        if ledger.open(name) and not self.nodes[name].running:
             self.start(name)
 
     def _admit(self, name: str, weights: dict[str, float]) -> None:
@@ -286,7 +216,7 @@ class Session:
         if self.strategy.replicated:
             self._copy_model(name)
         self.ring.abort()
-        got = self.ledger.rebalance(weights)
+        got = self.books.ledger.rebalance(weights)
         for other in self.nodes.values():
             if other.alive and other.name != name:
                 other.deliver_soon(Received(name, Joined(name)))
@@ -309,28 +239,13 @@ class Session:
         for node in self.nodes.values():
             node.kill()
             self.post.drop(node.name)
-        saved = self._keeper.load()
-        if saved is None:
-            self.ledger = Ledger.restore(self._fresh_ledger().state(), after=self.ledger)
-            since, samples = 0.0, 0
-            for node in self.nodes.values():
-                self._reset_model(node.name)
-        else:
-            since, samples = self._restore(*saved)
-        self.ledger.hand_over_orphans(weights)  # of whoever has left since the checkpoint
-        self.emit(Resumed(self.kernel.now, since, samples))
+        since, _ = self.books.restore()
+        self.books.ledger.hand_over_orphans(weights)  # of whoever has left since the checkpoint
+        self.emit(Resumed(self.kernel.now, since, self.books.ledger.done))
         for server in self.plan.servers:
             self.start(server.name)
         for member in self.members:
             self.start(member)
-
-    def _fresh_ledger(self) -> Ledger:
-        return Ledger({worker.name: worker.shard for worker in self.plan.workers}, self.plan.epochs)
-
-    def _reset_model(self, name: str) -> None:
-        server = next((s for s in self.plan.servers if s.name == name), None)
-        make = self._mathematics
-        self.nodes[name].model = make.server(server.start, server.stop) if server else make.worker(name)
 
     def _stop(self, reason: str) -> None:
         self._apps.finish()
@@ -339,45 +254,10 @@ class Session:
             node.kill()
         self.emit(RunFinished(self.kernel.now, reason))
 
-    # -- checkpoints --------------------------------------------------------------------------------------------
-
-    def _save(self) -> None:
-        tensors: dict[str, Any] = {}
-        sources = self.strategy.sources(self.plan, self.members, self._mathematics.length)
-        for source in sources:
-            model: Any = self.nodes[source.node].model
-            tensors |= {f"{source.start}.{name}": value for name, value in model.state().items()}
-        metadata = {
-            "t": self.kernel.now,
-            "samples": self.ledger.done,
-            "evaluated_at": self._evaluated_at,
-            "members": list(self.members),
-            "ledger": self.ledger.state(),
-        }
-        self._keeper.save(tensors, metadata)
-        self.emit(Checkpointed(self.kernel.now, self.ledger.done))
-
     def resume(self) -> None:
-        """Begin from the last checkpoint instead of from nothing."""
-        saved = self._keeper.load()
-        if saved is None:
-            return
-        since, samples = self._restore(*saved)
-        self.kernel.now = since
-        self.members = tuple(saved[1]["members"])
-        self._last_use = since
-        self.emit(Resumed(since, since, samples))
-
-    def _restore(self, tensors: dict[str, Any], metadata: dict[str, Any]) -> tuple[float, int]:
-        self.ledger = Ledger.restore(metadata["ledger"], after=self.ledger)
-        self._evaluated_at = metadata["evaluated_at"]
-        sources = self.strategy.sources(self.plan, self.members, self._mathematics.length)
-        for source in sources:
-            prefix = f"{source.start}."
-            part = {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
-            holders = self.members if self.strategy.replicated else (source.node,)
-            for name in holders:
-                model: Any = self.nodes[name].model
-                if part:
-                    model.restore(part)
-        return metadata["t"], metadata["samples"]
+        """Begin from the last checkpoint instead of from nothing, with every worker of the plan."""
+        since, members = self.books.restore()
+        self.kernel.now = self.books.last_use_s = since
+        if set(members) != set(self.members):  # those excluded then have no work of their own now
+            self.books.ledger.rebalance({worker.name: float(worker.shard) for worker in self.plan.workers})
+        self.emit(Resumed(since, since, self.books.ledger.done))
