@@ -24,6 +24,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/kernel.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/prediction.py
 	$(BIN)/python benchmarks/startup.py
 
 docs: $(READY)

@@ -46,7 +46,7 @@ def test_the_task_in_the_docs_trains(tmp_path: Path, monkeypatch: pytest.MonkeyP
     from littoral.testing import simulate, small_job
 
     story = simulate(replace(small_job(epochs=6), task="documented_task:MyTask", task_options={}))
-    assert story.accuracies[-1] > 0.9
+    assert story.accuracies[-1] > 0.85
 
 
 def test_every_repository_file_speaks_of_littoral_only() -> None:

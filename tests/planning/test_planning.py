@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from littoral.continuum.app import App
+from littoral.continuum.routes import Pipe, Route
+from littoral.continuum.signal import Constant
 from littoral.errors import Infeasible, InputError
 from littoral.job import Job, Limits
 from littoral.learning.task import load_task
 from littoral.planning.batches import equal_finish
-from littoral.planning.cost import expected_maximum, last_arrival, queued_cycles
+from littoral.planning.cost import Leg, expected_maximum, last_arrival, queued_cycles
 from littoral.planning.plan import Plan
 from littoral.planning.planner import make_plan
 from littoral.testing import simulate, small_continuum, small_job
@@ -126,7 +128,6 @@ def test_auto_takes_the_best_and_says_why() -> None:
 def test_data_split_by_store_stays_with_its_readers() -> None:
     from littoral.continuum.app import Store
     from littoral.continuum.link import Link
-    from littoral.continuum.signal import Constant
 
     base = small_continuum((100.0, 50.0, 25.0))
     far = dataclasses.replace(base.devices[2], site="far")
@@ -213,8 +214,10 @@ def test_unknown_planners_and_strategies_are_answered_with_the_nearest() -> None
 
 
 def test_queue_of_one_is_no_queue_and_a_saturated_server_sets_the_pace() -> None:
-    assert queued_cycles([2.0], [0.5]) == pytest.approx([2.5])
-    assert queued_cycles([0.1] * 20, [1.0] * 20) == pytest.approx([20.0] * 20, rel=0.02)
+    pipe = Pipe("x", Constant(1.0))
+    assert queued_cycles([2.0], [[Leg(0.5, pipe, 0.5)]]) == pytest.approx([2.5])
+    assert queued_cycles([0.1] * 20, [[Leg(1.0, pipe, 1.0)]] * 20) == pytest.approx([20.0] * 20, rel=0.02)
+    assert queued_cycles([2.0, 2.0], [[Leg(0.5)], [Leg(0.7)]]) == pytest.approx([2.5, 2.7])
 
 
 def test_expected_maximum_grows_slowly() -> None:
@@ -223,9 +226,6 @@ def test_expected_maximum_grows_slowly() -> None:
 
 
 def test_the_last_of_simultaneous_transfers_waits_for_the_others() -> None:
-    from littoral.continuum.routes import Pipe, Route
-    from littoral.continuum.signal import Constant
-
     way = Route(pipes=(Pipe("x", Constant(100.0)),), latency_s=0.5)
     assert last_arrival([0.0, 0.0], [way, way], 100.0) == pytest.approx(2.5)
     assert last_arrival([0.0, 5.0], [way, way], 100.0) == pytest.approx(6.5)

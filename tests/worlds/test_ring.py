@@ -33,6 +33,7 @@ class MessageRing:
     name: ClassVar[str] = "message_ring"
     needs_servers: ClassVar[bool] = False
     replicated: ClassVar[bool] = True
+    limit: ClassVar[float] = 0
 
     async def worker(self, node: Node) -> None:
         members = node.members

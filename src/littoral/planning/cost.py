@@ -111,16 +111,42 @@ def last_arrival(starts: Sequence[float], routes: Sequence[Route], size: float) 
     return last
 
 
-def queued_cycles(think: Sequence[float], service: Sequence[float], rounds: int = 200) -> list[float]:
-    """Cycle times of workers that think, then share one server (Schweitzer's approximate mean-value analysis)."""
-    cycles = [z + s for z, s in zip(think, service, strict=True)]
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """A transfer within a cycle: its time alone, and what it needs of the shared pipe where it may have to queue."""
+
+    alone: float
+    pipe: Pipe | None = None
+    need: float = 0.0
+
+
+def queued_cycles(think: Sequence[float], legs: Sequence[Sequence[Leg]], rounds: int = 300) -> list[float]:
+    """Cycle times of workers that think and then transfer over pipes they share.
+
+    Schweitzer's approximate mean-value analysis: a transfer finds on average the others' queue at its pipe, which is
+    the share of their cycles that they spend there; iterated until it stands.
+    """
+    cycles = [z + sum(leg.alone for leg in mine) for z, mine in zip(think, legs, strict=True)]
+    times = [[leg.alone for leg in mine] for mine in legs]
     for _ in range(rounds):
-        queue = [max(0.0, c - z) / c if c > 0 else 0.0 for c, z in zip(cycles, think, strict=True)]
-        total = sum(queue)
-        fresh = [z + s * (1 + total - q) for z, s, q in zip(think, service, queue, strict=True)]
-        if all(abs(a - b) <= 1e-9 * a for a, b in zip(fresh, cycles, strict=True)):
+        queue: dict[Pipe, float] = {}
+        for mine, spent, cycle in zip(legs, times, cycles, strict=True):
+            for leg, seconds in zip(mine, spent, strict=True):
+                if leg.pipe is not None:
+                    queue[leg.pipe] = queue.get(leg.pipe, 0.0) + seconds / cycle
+        times = [
+            [
+                leg.alone
+                if leg.pipe is None
+                else max(leg.alone, leg.need * (1 + max(0.0, queue[leg.pipe] - seconds / cycle)))
+                for leg, seconds in zip(mine, spent, strict=True)
+            ]
+            for mine, spent, cycle in zip(legs, times, cycles, strict=True)
+        ]
+        fresh = [z + sum(spent) for z, spent in zip(think, times, strict=True)]
+        if all(abs(new - old) <= 1e-9 * new for new, old in zip(fresh, cycles, strict=True)):
             break
-        cycles = [(a + b) / 2 for a, b in zip(fresh, cycles, strict=True)]
+        cycles = [(new + old) / 2 for new, old in zip(fresh, cycles, strict=True)]
     return cycles
 
 
@@ -212,44 +238,40 @@ def _bsp_terms(setting: Setting, workers: Sequence[Worker], servers: Sequence[Se
 
 
 def async_cycles(setting: Setting, workers: Sequence[Worker], servers: Sequence[Server]) -> list[float]:
-    """Seconds of one pull-compute-push round of every worker, queueing included."""
-    think, service = [], []
-    for worker in workers:
-        compute = step_seconds(setting, worker.device, worker.batch)
-        alone, shared = 0.0, 0.0
-        for server in servers:
-            size = slice_bytes(server)
-            there = setting.routes.between(worker.device, server.device)
-            back = setting.routes.between(server.device, worker.device)
-            wire = size / there.rate() + size / back.rate()
-            update = update_seconds(setting, server.device, size)
-            alone = max(alone, there.latency_s + back.latency_s)
-            shared = max(shared, wire) + update
-        think.append(compute + alone)
-        service.append(shared)
-    return _stretched(setting, workers, servers, think, service)
+    """Seconds of one pull-compute-push round of every worker, queueing included.
+
+    Exchanges with several servers run side by side; only the longest counts for a worker alone.
+    """
+    ways = [
+        [
+            (setting.routes.between(*ends), slice_bytes(server), server.device)
+            for server in servers
+            for ends in ((worker.device, server.device), (server.device, worker.device))
+        ]
+        for worker in workers
+    ]
+    crowd: dict[Pipe, list[float]] = {}  # what each pipe has to carry for each of its users, in seconds
+    for mine in ways:
+        for way, size, _ in mine:
+            for pipe in way.pipes:
+                crowd.setdefault(pipe, []).append(size / pipe.capacity.mean())
+    think, legs = [], []
+    for worker, mine in zip(workers, ways, strict=True):
+        latency = max(there[0].latency_s + back[0].latency_s for there, back in zip(mine[::2], mine[1::2], strict=True))
+        update = sum(update_seconds(setting, device, size) for _, size, device in mine) / 2
+        think.append(step_seconds(setting, worker.device, worker.batch) + latency + update)
+        legs.append([_leg(way, size, crowd, len(servers)) for way, size, _ in mine])
+    return queued_cycles(think, legs)
 
 
-def _stretched(
-    setting: Setting, workers: Sequence[Worker], servers: Sequence[Server],
-    think: Sequence[float], service: Sequence[float],
-) -> list[float]:  # fmt: skip
-    """Queueing only where workers share: what each needs of the busiest shared pipe waits, the rest does not."""
-    demand: dict[Pipe, list[float]] = {}
-    for i, worker in enumerate(workers):
-        for server in servers:
-            size = slice_bytes(server)
-            for way in (setting.routes.between(worker.device, server.device),
-                        setting.routes.between(server.device, worker.device)):  # fmt: skip
-                for pipe in way.pipes:
-                    demand.setdefault(pipe, [0.0] * len(workers))[i] += size / pipe.capacity.mean()
-    cycles = [z + s for z, s in zip(think, service, strict=True)]
-    for needs in demand.values():
-        if sum(need > 0 for need in needs) > 1:
-            rest = [z + max(0.0, s - need) for z, s, need in zip(think, service, needs, strict=True)]
-            queued = queued_cycles(rest, needs)
-            cycles = [max(a, b) for a, b in zip(cycles, queued, strict=True)]
-    return cycles
+def _leg(way: Route, size: float, crowd: dict[Pipe, list[float]], beside: int) -> Leg:
+    """A transfer, to queue at the busiest pipe on its way; ``beside`` of them run at once."""
+    shared = [pipe for pipe in way.pipes if len(crowd[pipe]) > beside]
+    alone = size / way.rate() / beside
+    if not shared:
+        return Leg(alone)
+    busiest = max(shared, key=lambda pipe: (sum(crowd[pipe]), pipe.name))
+    return Leg(alone, busiest, size / busiest.capacity.mean())
 
 
 def _async_terms(

@@ -86,9 +86,11 @@ def _draft(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
     devices = _eligible(job)
     servers = _place_servers(job, setting, devices, footprint, strategy) if strategy.needs_servers else ()
     limits = [_largest_batch(continuum, device, footprint) for device in devices]
-    batches = _batches(job, setting, devices, servers, limits, recipe)
+    in_step = math.isfinite(strategy.limit)  # workers wait for each other
+    batches = _batches(job, setting, devices, servers if in_step else (), limits, recipe)
+    weights = _weights(job, setting, devices, batches, () if in_step else servers)
     stores = _stores(continuum, routes, devices)
-    shards = _shards(job, footprint, devices, batches, stores)
+    shards = _shards(job, footprint, weights, stores)
     workers = tuple(
         Worker(name=device, device=device, shard=shard, batch=min(batch, max(shard, 1)), store=store,
                samples_per_s=batch / cost.step_seconds(setting, device, batch))
@@ -129,6 +131,7 @@ def _batches(
     job: Job, setting: Setting, devices: Sequence[str], servers: Sequence[Server], limits: Sequence[int],
     recipe: Recipe,
 ) -> list[int]:  # fmt: skip
+    """Equal ones, or such that everyone's step, with its exchange with ``servers``, takes the same time."""
     batch = job.batch or recipe.batch
     if job.planner == "fair":
         return [min(batch, limit) for limit in limits]
@@ -151,17 +154,29 @@ def _exchange(setting: Setting, device: str, servers: Sequence[Server]) -> float
     return longest
 
 
-def _shards(
-    job: Job, footprint: Footprint, devices: Sequence[str], batches: Sequence[int], stores: Sequence[str | None]
-) -> list[int]:
+def _weights(
+    job: Job, setting: Setting, devices: Sequence[str], batches: Sequence[int], servers: Sequence[Server]
+) -> list[float]:
+    """What shards are proportional to: nothing, the batches, or where nobody waits the samples/s with the exchange."""
+    if job.planner == "fair":
+        return [1.0] * len(devices)
+    if not servers:
+        return [float(batch) for batch in batches]
+    workers = [
+        Worker(name=d, device=d, shard=b, batch=b, samples_per_s=1.0) for d, b in zip(devices, batches, strict=True)
+    ]
+    cycles = cost.async_cycles(setting, workers, servers)
+    return [batch / cycle for batch, cycle in zip(batches, cycles, strict=True)]
+
+
+def _shards(job: Job, footprint: Footprint, weights: Sequence[float], stores: Sequence[str | None]) -> list[int]:
     """How many samples each worker gets; ``by-store`` data stays with the workers that read its store."""
-    weights = [1.0] * len(devices) if job.planner == "fair" else [float(batch) for batch in batches]
     if job.split != "by-store":
         return apportion(footprint.samples, weights)
     read = [store for store in job.continuum.stores if store.name in stores]
     if not read:
         raise InputError("split by-store without a store", remedy="describe 'stores' in the continuum", key="data")
-    shards = [0] * len(devices)
+    shards = [0] * len(weights)
     held = apportion(footprint.samples, [float(store.samples or 1) for store in read])
     for store, samples in zip(read, held, strict=True):
         readers = [i for i, name in enumerate(stores) if name == store.name]

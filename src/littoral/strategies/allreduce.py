@@ -22,6 +22,7 @@ class AllReduce:
     name: ClassVar[str] = "allreduce"
     needs_servers: ClassVar[bool] = False
     replicated: ClassVar[bool] = True
+    limit: ClassVar[float] = 0
 
     async def worker(self, node: Node) -> None:
         while True:

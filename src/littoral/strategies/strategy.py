@@ -39,6 +39,11 @@ class Strategy(Protocol):
     needs_servers: ClassVar[bool]
     replicated: ClassVar[bool]  # every worker holds the model, so one that joins must be given it
 
+    @property
+    def limit(self) -> float:
+        """How many iterations a worker may get ahead of the slowest: 0 in lock-step, infinity if nobody waits."""
+        ...
+
     async def worker(self, node: Node) -> None:
         """The story of one worker, until its work is done."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from littoral.events import FaultInjected, NodeLost, NodeReturned
@@ -17,12 +18,22 @@ DETECTION_S = 1.5  # three heartbeats of half a second
 RESTART_S = 2.0  # a new process imports its libraries
 
 
+CRASHED, LEFT = "crashed", "left"
+
+
+@dataclass(frozen=True, eq=False)
+class _Hold:
+    """One fault that keeps nodes out; each is its own."""
+
+    reason: str
+
+
 class Faults:
     """Injects the faults of a job."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._holds: dict[str, set[object]] = defaultdict(set)  # what keeps a node out at present
+        self._holds: dict[str, set[_Hold]] = defaultdict(set)  # what keeps a node out at present
 
     def start(self) -> None:
         """Put every fault that is still to come on the clock."""
@@ -42,17 +53,18 @@ class Faults:
                 names = self._nodes_of(fault.node)
                 for name in names:
                     self._kill(name)
-                self._hold(names, fault.seconds + RESTART_S, "crashed")
+                self._hold(names, fault.seconds + RESTART_S, CRASHED)
             case "leave":
                 names = self._nodes_of(fault.node)
-                self._hold(names, fault.seconds, "left")
+                self._hold(names, fault.seconds, LEFT)
                 for name in names:  # it says good-bye: nobody has to find out
                     self._kill(name)
-                    self._report(name, "left")
+                    self._report(name, LEFT)
             case "restart":
                 for name in self._nodes_of(fault.node):
-                    self._holds[name].clear()
-                    self._bring_back(name, "crashed")
+                    gone = {hold for hold in self._holds[name] if hold.reason in (CRASHED, LEFT)}
+                    self._holds[name] -= gone
+                    self._bring_back(name, CRASHED)
             case "pause":
                 self._slow_device(fault.node, 0.0, fault.seconds)
                 self._slow_ports(fault.node, 0.0, fault.seconds)
@@ -88,7 +100,7 @@ class Faults:
 
     def _hold(self, names: list[str], seconds: float, reason: str) -> None:
         """Nodes are out for a while. Shorter than the detector's patience nobody notices, unless a process died."""
-        hold = object()
+        hold = _Hold(reason)
         for name in names:
             self._holds[name].add(hold)
 
