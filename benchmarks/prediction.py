@@ -1,7 +1,7 @@
 """How well plans predict what the simulation then takes: every example, strategy and planner, 20 epochs, no faults.
 
-Planner and simulator share step times and pipes, so this measures the closed forms (rings, queues at servers, apps, traces
-taken at their mean), not the models of device and network.
+Planner and simulator share step times and pipes, so this measures the closed forms (rings, queues at servers, apps,
+traces taken at their mean), not the models of device and network.
 
 python benchmarks/prediction.py
 """
