@@ -130,6 +130,8 @@ def test_compare_prints_a_row_per_cell_and_writes_a_report(tmp_path: Path) -> No
     assert sum(line.startswith(("allreduce", "parameter_server mode=ssp bound=2")) for line in lines) == 4
     assert len(list((tmp_path / "runs").iterdir())) == 8
     assert (tmp_path / "report.html").stat().st_size > 100_000
+    littoral("report", tmp_path / "runs", "--out", tmp_path / "again.html")  # a folder of runs is all of them
+    assert (tmp_path / "again.html").read_text().count("parameter_server mode=ssp") >= 4
 
 
 @pytest.mark.parametrize("job", sorted(EXAMPLES.glob("*/job.yaml")), ids=lambda path: path.parent.name)

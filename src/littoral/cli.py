@@ -168,12 +168,12 @@ def compare(
 
 @app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs.", show_default=False)],
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs, or folders that hold some.", show_default=False)],
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     png: Annotated[bool, typer.Option("--png", help="Also write the figures as PNG files.")] = False,
 ) -> None:
     """Write one self-contained HTML page about one or several runs."""
-    _write_report(runs, out, png)
+    _write_report([run for path in runs for run in _runs_in(path)], out, png)
 
 
 # -- parts --------------------------------------------------------------------------------------------------------
@@ -243,6 +243,13 @@ def _warn_of_idle_faults(job: Job, decided: Plan) -> None:
         if fault.node and fault.node not in nodes:
             note = f"this plan has no node {fault.node!r}; its {fault.kind} does nothing"
             print(f"littoral: note: {note}", file=sys.stderr)
+
+
+def _runs_in(path: Path) -> list[Path]:
+    """A run's folder stands for itself, a folder of runs for all of them."""
+    if (path / "journal.jsonl").exists():
+        return [path]
+    return sorted(journal.parent for journal in path.glob("*/journal.jsonl")) or [path]
 
 
 def _write_report(folders: list[Path], out: Path, png: bool) -> None:

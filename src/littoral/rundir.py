@@ -67,7 +67,7 @@ class RunFolder:
 
         if job.accuracy is None:
             return None
-        cache = self.folder.parent / "reference.json"
+        cache = self.folder.parent / ".reference.json"
         key = json.dumps(
             [job.task, job.task_options, job.recipe, job.accuracy, seed, job.evaluate_every], sort_keys=True
         )
