@@ -17,14 +17,12 @@ from littoral.continuum.link import Link
 from littoral.continuum.signal import Constant
 from littoral.events import Sent
 from littoral.job import Job
-from littoral.learning.mathematics import TimingOnly
 from littoral.learning.task import load_task
 from littoral.planning.planner import make_plan
 from littoral.result import Tally
-from littoral.strategies.strategy import make_strategy
+from littoral.run import open_session
 from littoral.supervisor import Supervisor
 from littoral.testing import MemoryKeeper
-from littoral.worlds.simulated.session import Session
 
 ITERATIONS = 100
 CASES = [("asp", 10), ("asp", 100), ("asp", 1000), ("ring", 16), ("ring", 64), ("ring", 256)]
@@ -79,17 +77,8 @@ def one(case: str, workers: int) -> None:
     footprint = task.footprint()
     start = time.perf_counter()
     plan = make_plan(described, footprint, task.recipe)
-    strategy = make_strategy(plan.strategy, plan.parameters)
     planned = time.perf_counter()
-    session = Session(
-        job=described,
-        plan=plan,
-        strategy=strategy,
-        footprint=footprint,
-        mathematics=TimingOnly(footprint),
-        keeper=MemoryKeeper(),
-        seed=0,
-    )
+    session = open_session(described, task, plan, MemoryKeeper(), seed=0, timing_only=True)
     supervisor, tally = Supervisor(plan), Tally(described, plan, footprint, 0)
     messages = 0
     for event in session.events():

@@ -23,6 +23,7 @@ from littoral.result import Tally
 from littoral.rundir import RunFolder
 from littoral.strategies.strategy import make_strategy
 from littoral.supervisor import Supervisor
+from littoral.worlds.simulated.books import Keeper
 from littoral.worlds.simulated.session import Session
 
 Watcher = Callable[[Event, Tally], None]
@@ -57,20 +58,10 @@ def run_plan(
 ) -> dict[str, Any]:
     """Run a plan that was already made."""
     keep = RunFolder(folder)
-    footprint = task.footprint()
-    real = not options.timing_only
-    session = Session(
-        job=job,
-        plan=plan,
-        strategy=make_strategy(plan.strategy, plan.parameters),
-        footprint=footprint,
-        mathematics=RealMathematics(task, plan, options.seed) if real else TimingOnly(footprint),
-        keeper=keep,
-        seed=options.seed,
-    )
+    session = open_session(job, task, plan, keep, seed=options.seed, timing_only=options.timing_only)
     supervisor = Supervisor(plan, target=job.accuracy, on_failure=job.on_failure)
-    reference = keep.reference(job, task, options.seed) if real and options.reference else None
-    tally = Tally(job, plan, footprint, options.seed, reference)
+    reference = keep.reference(job, task, options.seed) if options.reference and not options.timing_only else None
+    tally = Tally(job, plan, task.footprint(), options.seed, reference)
     if options.resume:
         session.resume()
         tally.update(_started(job, plan, options))
@@ -94,6 +85,22 @@ def run_plan(
     result = tally.result()
     keep.finish(result)
     return result
+
+
+def open_session(job: Job, task: Task, plan: Plan, keeper: Keeper, *, seed: int, timing_only: bool = False) -> Session:
+    """A run in virtual time that has not begun."""
+    strategy, footprint = make_strategy(plan.strategy, plan.parameters), task.footprint()
+    recipe = strategy.tune(task.recipe, len(plan.workers))
+    mathematics = TimingOnly(footprint) if timing_only else RealMathematics(task, plan, seed, recipe)
+    return Session(
+        job=job,
+        plan=plan,
+        strategy=strategy,
+        footprint=footprint,
+        mathematics=mathematics,
+        keeper=keeper,
+        seed=seed,
+    )
 
 
 def resumable(folder: Path) -> tuple[Job, Plan, Options]:

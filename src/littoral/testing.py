@@ -20,11 +20,10 @@ from littoral.errors import RunFailed
 from littoral.events import Evaluated, Event, Resumed, RunFinished, Used
 from littoral.job import Fault, Job
 from littoral.learning.leases import Span, prove
-from littoral.learning.mathematics import RealMathematics, TimingOnly
 from littoral.learning.task import load_task
 from littoral.planning.plan import Plan
 from littoral.planning.planner import make_plan
-from littoral.strategies.strategy import make_strategy
+from littoral.run import open_session
 from littoral.supervisor import Supervisor
 from littoral.worlds.simulated.session import Session
 
@@ -139,11 +138,7 @@ def simulate(
     """Run a job in virtual time without touching a disk."""
     task = load_task(job.task, job.task_options, job.recipe)
     decided = plan or make_plan(job, task.footprint(), task.recipe)
-    mathematics: Any = TimingOnly(task.footprint()) if timing_only else RealMathematics(task, decided, seed)
-    session = Session(
-        job=job, plan=decided, strategy=make_strategy(decided.strategy, decided.parameters),
-        footprint=task.footprint(), mathematics=mathematics, keeper=keeper or MemoryKeeper(), seed=seed,
-    )  # fmt: skip
+    session = open_session(job, task, decided, keeper or MemoryKeeper(), seed=seed, timing_only=timing_only)
     if resume:
         session.resume()
     story = Story(decided, session)

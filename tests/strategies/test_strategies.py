@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from littoral.errors import InputError
-from littoral.events import Computed, Sent
+from littoral.events import Computed, Evaluated, Sent
+from littoral.learning.task import Recipe
 from littoral.strategies.clocks import Clocks
 from littoral.strategies.strategy import REGISTRY, make_strategy
 from littoral.testing import check_strategy, fail_at, simulate, small_job
@@ -93,3 +96,26 @@ def test_clocks_keep_the_minimum_through_joins_and_leaves() -> None:
     clocks.remove("c")
     clocks.admit("d")
     assert clocks.may_start("d")
+
+
+def test_asynchronous_servers_take_off_the_momentum_that_asynchrony_adds() -> None:
+    recipe = Recipe(lr=0.03, momentum=0.9, nesterov=True)
+    asp = make_strategy("parameter_server", {"mode": "asp"})
+    few, many = asp.tune(recipe, 2), asp.tune(recipe, 100)
+    assert 0.0 < few.momentum < 0.9
+    assert (many.momentum, many.nesterov) == (0.0, False)
+    for tuned in (few, many):
+        assert tuned.lr == pytest.approx(0.03 * ((1 - tuned.momentum) / 0.1) ** 0.5)
+    for same in ({"mode": "bsp"}, {"mode": "asp", "momentum": "keep"}):
+        assert make_strategy("parameter_server", same).tune(recipe, 6) == recipe
+
+
+def test_momentum_does_not_wreck_asynchronous_training() -> None:
+    """Six workers, momentum 0.9: the recipe as it is goes astray, the tuned one learns."""
+    last = {}
+    for momentum in ("keep", "auto"):
+        job = small_job(workers=6, strategy="parameter_server", mode="asp", momentum=momentum, epochs=3)
+        recipe = {"momentum": 0.9, "lr": 0.05, "batch": 32}
+        story = simulate(replace(job, task="littoral.tasks.digits", task_options={}, recipe=recipe))
+        last[momentum] = sum(event.loss for event in story.of(Evaluated)[-3:]) / 3
+    assert last["auto"] < 0.5 * last["keep"], last

@@ -124,10 +124,10 @@ class Holder:
 class Learner(Holder):
     """A whole replica that can compute gradients on its node's samples."""
 
-    def __init__(self, task: Task, shards: Shards, seed: int) -> None:
+    def __init__(self, task: Task, shards: Shards, seed: int, recipe: Recipe | None = None) -> None:
         self.replica = Replica(task, seed)
         self._shards = shards
-        super().__init__(self.replica.vector, task.recipe, self.replica.trained)
+        super().__init__(self.replica.vector, recipe or task.recipe, self.replica.trained)
 
     def gradient(self, spans: Sequence[Span]) -> tuple[Tensor, float]:
         """The mean gradient of some samples, and their loss."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from littoral.learning.phantom import PhantomModel
-from littoral.learning.task import Footprint, Task, require_torch
+from littoral.learning.task import Footprint, Recipe, Task, require_torch
 from littoral.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class RealMathematics:
 
     evaluates = True
 
-    def __init__(self, task: Task, plan: Plan, seed: int) -> None:
+    def __init__(self, task: Task, plan: Plan, seed: int, recipe: Recipe | None = None) -> None:
         require_torch("training with real gradients")
         import torch
 
@@ -51,6 +51,7 @@ class RealMathematics:
 
         torch.set_num_threads(1)
         self._task, self._seed = task, named_seed(seed, "model") % 2**63
+        self._recipe = recipe or task.recipe
         self._dataset = task.data()
         sizes = [worker.shard for worker in plan.workers]
         groups = _groups(plan) if plan.split == "by-store" else None
@@ -68,13 +69,13 @@ class RealMathematics:
         """A worker's whole replica; all start alike."""
         from littoral.learning.learner import Learner
 
-        return Learner(self._task, self._shards, self._seed)
+        return Learner(self._task, self._shards, self._seed, self._recipe)
 
     def server(self, start: int, stop: int) -> Any:
         """A server's slice of the initial vector."""
         from littoral.learning.learner import Holder
 
-        return Holder(self._initial[start:stop].clone(), self._task.recipe, self._judge.trained - start)
+        return Holder(self._initial[start:stop].clone(), self._recipe, self._judge.trained - start)
 
     def evaluate(self, parts: Sequence[tuple[Source, Any]]) -> tuple[float, float]:
         """Accuracy and loss of the model that lies in these parts."""

@@ -70,8 +70,9 @@ def plan(story: Story, row: Row) -> str:
 def _prediction(story: Story, row: Row) -> str:
     took, error = row.predicted_took_s, row.prediction_error
     outcome = "" if took is None or error is None else f", {_than(error)} they took ({duration(took)})"
+    epochs = "1 whole epoch" if row.predicted_epochs == 1 else f"{row.predicted_epochs} whole epochs"
     return (
-        f"For {row.predicted_epochs} whole epoch{'' if row.predicted_epochs == 1 else 's'} the plan foretells {duration(row.predicted_s)}{outcome}. "
+        f"For {epochs} the plan foretells {duration(row.predicted_s)}{outcome}. "
         "Faults and lost nodes are not part of a plan."
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from littoral.learning.task import Recipe
 from littoral.planning.plan import Plan
 from littoral.strategies.strategy import Source
 from littoral.worlds.node import Node
@@ -34,6 +35,9 @@ class AllReduce:
 
     async def server(self, node: Node) -> None:
         raise AssertionError("all-reduce has no servers")
+
+    def tune(self, recipe: Recipe, workers: int) -> Recipe:
+        return recipe
 
     def sources(self, plan: Plan, members: tuple[str, ...], length: int) -> list[Source]:
         return [Source(node=members[0], start=0, stop=length)]

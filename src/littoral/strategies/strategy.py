@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 from littoral.document import suggest
 from littoral.errors import InputError
+from littoral.learning.task import Recipe
 from littoral.planning.plan import Plan
 from littoral.worlds.node import Node
 
@@ -50,6 +51,10 @@ class Strategy(Protocol):
 
     async def server(self, node: Node) -> None:
         """The story of one server, until the run stops."""
+        ...
+
+    def tune(self, recipe: Recipe, workers: int) -> Recipe:
+        """The recipe that trains well under this strategy, from the one that does on a single device."""
         ...
 
     def sources(self, plan: Plan, members: tuple[str, ...], length: int) -> list[Source]:
