@@ -166,6 +166,7 @@ class Desk:
         self.waiting[sender] = None
         if sender not in self.clocks:  # declared lost, yet alive: it starts again like a new one
             self.clocks.admit(sender)
+            await self.node.release([push.lease])
         elif self.strategy.backups and push.version != self.version:
             await self.node.release([push.lease])  # its step is closed: the gradient never counts
         else:
