@@ -20,6 +20,7 @@ from littoral.continuum.continuum import Continuum
 from littoral.continuum.device import Device, Workload
 from littoral.continuum.link import HEADER_BYTES
 from littoral.continuum.routes import Pipe, Route, Routes
+from littoral.planning.flows import Leg, last_arrival, queued_cycles, shared_rates
 from littoral.planning.plan import Prediction, Server, Term, Worker
 from littoral.units import show_bytes
 
@@ -78,76 +79,6 @@ def step_seconds(setting: Setting, device: str, batch: float) -> float:
 def update_seconds(setting: Setting, device: str, size: float) -> float:
     """Seconds of an optimiser step over ``size`` bytes of vector."""
     return UPDATE_PASSES * size / setting.continuum.device(device).memory_bytes_per_s
-
-
-# -- many flows ---------------------------------------------------------------------------------------------------
-
-
-def shared_rates(routes: Sequence[Route]) -> list[float]:
-    """Bytes/s of flows that all run at once: each pipe divided evenly among those who pass it."""
-    crowd: dict[Pipe, int] = {}
-    for route in routes:
-        for pipe in route.pipes:
-            crowd[pipe] = crowd.get(pipe, 0) + 1
-    return [
-        min((pipe.capacity.mean() / crowd[pipe] for pipe in route.pipes), default=math.inf)
-        if route.flow_limit == math.inf
-        else min([route.flow_limit, *(pipe.capacity.mean() / crowd[pipe] for pipe in route.pipes)])
-        for route in routes
-    ]
-
-
-def last_arrival(starts: Sequence[float], routes: Sequence[Route], size: float) -> float:
-    """When the last of several transfers ends: its own time, and for each pipe everyone who came at or after it."""
-    last = max(start + route.seconds(size) for start, route in zip(starts, routes, strict=True))
-    passing: dict[Pipe, list[tuple[float, float]]] = {}
-    for start, route in zip(starts, routes, strict=True):
-        for pipe in route.pipes:
-            passing.setdefault(pipe, []).append((start, route.latency_s))
-    for pipe, users in passing.items():
-        users.sort()
-        for k, (start, latency) in enumerate(users):
-            last = max(last, start + (len(users) - k) * size / pipe.capacity.mean() + latency)
-    return last
-
-
-@dataclass(frozen=True, slots=True)
-class Leg:
-    """A transfer within a cycle: its time alone, and what it needs of the shared pipe where it may have to queue."""
-
-    alone: float
-    pipe: Pipe | None = None
-    need: float = 0.0
-
-
-def queued_cycles(think: Sequence[float], legs: Sequence[Sequence[Leg]], rounds: int = 300) -> list[float]:
-    """Cycle times of workers that think and then transfer over pipes they share.
-
-    Schweitzer's approximate mean-value analysis: a transfer finds on average the others' queue at its pipe, which is
-    the share of their cycles that they spend there; iterated until it stands.
-    """
-    cycles = [z + sum(leg.alone for leg in mine) for z, mine in zip(think, legs, strict=True)]
-    times = [[leg.alone for leg in mine] for mine in legs]
-    for _ in range(rounds):
-        queue: dict[Pipe, float] = {}
-        for mine, spent, cycle in zip(legs, times, cycles, strict=True):
-            for leg, seconds in zip(mine, spent, strict=True):
-                if leg.pipe is not None:
-                    queue[leg.pipe] = queue.get(leg.pipe, 0.0) + seconds / cycle
-        times = [
-            [
-                leg.alone
-                if leg.pipe is None
-                else max(leg.alone, leg.need * (1 + max(0.0, queue[leg.pipe] - seconds / cycle)))
-                for leg, seconds in zip(mine, spent, strict=True)
-            ]
-            for mine, spent, cycle in zip(legs, times, cycles, strict=True)
-        ]
-        fresh = [z + sum(spent) for z, spent in zip(think, times, strict=True)]
-        if all(abs(new - old) <= 1e-9 * new for new, old in zip(fresh, cycles, strict=True)):
-            break
-        cycles = [(new + old) / 2 for new, old in zip(fresh, cycles, strict=True)]
-    return cycles
 
 
 # -- strategies ---------------------------------------------------------------------------------------------------
@@ -240,7 +171,7 @@ def _bsp_terms(setting: Setting, workers: Sequence[Worker], servers: Sequence[Se
 def async_cycles(setting: Setting, workers: Sequence[Worker], servers: Sequence[Server]) -> list[float]:
     """Seconds of one pull-compute-push round of every worker, queueing included.
 
-    Exchanges with several servers run side by side; only the longest counts for a worker alone.
+    Exchanges with several servers run side by side.
     """
     ways = [
         [
@@ -265,9 +196,11 @@ def async_cycles(setting: Setting, workers: Sequence[Worker], servers: Sequence[
 
 
 def _leg(way: Route, size: float, crowd: dict[Pipe, list[float]], beside: int) -> Leg:
-    """A transfer, to queue at the busiest pipe on its way; ``beside`` of them run at once."""
+    """One of ``beside`` transfers that a worker makes at once: they share its own port, and queue with others'."""
+    own = [pipe.capacity.mean() for pipe in way.pipes if len(crowd[pipe]) <= beside]
     shared = [pipe for pipe in way.pipes if len(crowd[pipe]) > beside]
-    alone = size / way.rate() / beside
+    rest = min([way.flow_limit, *(pipe.capacity.mean() for pipe in shared)])
+    alone = max(size / min(own, default=math.inf), size / rest / beside)
     if not shared:
         return Leg(alone)
     busiest = max(shared, key=lambda pipe: (sum(crowd[pipe]), pipe.name))

@@ -22,6 +22,7 @@ from littoral.learning.task import Footprint, Recipe
 from littoral.planning import cost
 from littoral.planning.batches import equal_finish
 from littoral.planning.cost import Setting
+from littoral.planning.flows import last_arrival
 from littoral.planning.plan import Plan, Prediction, Server, Worker
 from littoral.units import show_bytes, show_duration, show_rate
 
@@ -206,7 +207,7 @@ def _place_servers(
         there = [setting.routes.between(d, device) for d in devices]
         back = [setting.routes.between(device, d) for d in devices]
         zeros = [0.0] * len(devices)
-        seconds = cost.last_arrival(zeros, there, size) + cost.last_arrival(zeros, back, size)
+        seconds = last_arrival(zeros, there, size) + last_arrival(zeros, back, size)
         return seconds, job.continuum.device_names.index(device)
 
     ranked = sorted(candidates, key=burden)
