@@ -98,6 +98,9 @@ def test_a_killed_run_resumes_and_uses_every_sample_once(tmp_path: Path) -> None
     assert sum(isinstance(event, Resumed) for event in events) == 1
     shards = {name: worker["shard"] for name, worker in result["workers"].items()}
     assert prove(shards, used_spans(events), 400) == []
+    assert result["samples"] == 400 * sum(shards.values()) == sum(w["samples"] for w in result["workers"].values())
+    whole = littoral("run", tmp_path / "job.yaml", "--timing-only", "--json", "--out", tmp_path / "whole")
+    assert result["bytes_sent"] == pytest.approx(json.loads(whole.stdout)["bytes_sent"], rel=0.01)
     again = littoral("run", "--resume", folder, check=False)
     assert (again.returncode, "finished" in again.stderr) == (2, True)
 

@@ -14,7 +14,7 @@ import msgspec
 
 from littoral.commands import Command
 from littoral.errors import InputError
-from littoral.events import AnyEvent, Computed, Event, Sent, Used
+from littoral.events import AnyEvent, Computed, Event, Resumed, Sent, Used
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _decode = msgspec.json.Decoder(AnyEvent).decode
@@ -50,6 +50,19 @@ class Journal:
         """Hand what is written to the operating system."""
         if self._file is not None:
             self._file.flush()
+
+
+def history(path: Path, until: float) -> list[Event]:
+    """What counts of an interrupted run that goes on from a checkpoint taken at ``until``.
+
+    A resumption sets the clock back (a rollback within a run does not): what came after its checkpoint is void.
+    """
+    events: list[Event] = []
+    for event in read_journal(path):
+        if isinstance(event, Resumed) and event.t == event.since:
+            events = [earlier for earlier in events if earlier.t <= event.since]
+        events.append(event)
+    return [event for event in events if event.t <= until]
 
 
 def _cut_partial_line(path: Path) -> None:

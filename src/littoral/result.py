@@ -90,7 +90,6 @@ class Tally:
     def _resumed(self, event: Resumed) -> None:
         self.samples = event.samples
         self.epochs_finished, self.epochs_finished_s = event.samples // self.plan.samples, event.since
-        self._recent.clear()
 
     def _computed(self, event: Computed) -> None:
         self.workers[event.node].busy_s += event.t - event.start

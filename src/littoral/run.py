@@ -14,7 +14,7 @@ from littoral.continuum.write import continuum_document
 from littoral.errors import InputError, RunFailed
 from littoral.events import Event, RunStarted
 from littoral.job import Job, job_document, load_job
-from littoral.journal import Journal, read_journal
+from littoral.journal import Journal, history, read_journal
 from littoral.learning.mathematics import RealMathematics, TimingOnly
 from littoral.learning.task import Task, load_task
 from littoral.planning.plan import Plan
@@ -63,8 +63,9 @@ def run_plan(
     reference = keep.reference(job, task, options.seed) if options.reference and not options.timing_only else None
     tally = Tally(job, plan, task.footprint(), options.seed, reference)
     if options.resume:
-        session.resume()
-        tally.update(_started(job, plan, options))
+        for event in history(keep.journal, session.resume()):
+            tally.update(event)
+            supervisor.recall(event)
     else:
         keep.begin(job, plan)
         session.emit(_started(job, plan, options))

@@ -50,6 +50,11 @@ class Supervisor:
                 return [Rebatch(node, max(1, limit))]
         return []
 
+    def recall(self, event: Event) -> None:
+        """Take note of what happened before a run was resumed: how good the model was. Everyone is back in."""
+        if isinstance(event, Evaluated):
+            self._recent.append(event.accuracy)
+
     def _judge(self, accuracy: float) -> list[Command]:
         self._recent.append(accuracy)
         if self._target is None or len(self._recent) < CONSECUTIVE:

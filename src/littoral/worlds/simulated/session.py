@@ -254,10 +254,11 @@ class Session:
             node.kill()
         self.emit(RunFinished(self.kernel.now, reason))
 
-    def resume(self) -> None:
-        """Begin from the last checkpoint instead of from nothing, with every worker of the plan."""
+    def resume(self) -> float:
+        """Begin from the last checkpoint instead of from nothing, with every worker of the plan; when it was."""
         since, members = self.books.restore()
         self.kernel.now = self.books.last_use_s = since
         if set(members) != set(self.members):  # those excluded then have no work of their own now
             self.books.ledger.rebalance({worker.name: float(worker.shard) for worker in self.plan.workers})
         self.emit(Resumed(since, since, self.books.ledger.done))
+        return since
