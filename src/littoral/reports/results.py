@@ -39,7 +39,7 @@ def _result_row(row: Row, slowest: float) -> list[Cell]:
     return [
         Cell(row.variant),
         Cell(str(row.seed), row.seed),
-        Cell("not reached" if row.accuracy is not None else NONE)
+        Cell("not reached" if row.target is not None and row.accuracy is not None else NONE)
         if target is None
         else Cell(duration(target), target, target / slowest if slowest else None),
         seconds(row.time_s),

@@ -22,6 +22,7 @@ class Row:
     folder: str
     seed: int
     reason: str
+    target: float | None
     time_to_target_s: float | None
     time_s: float
     accuracy: float | None
@@ -124,6 +125,7 @@ def _row(story: Story, variant: str, label: str) -> Row:
         folder=story.folder,
         seed=story.seed,
         reason=str(result.get("reason", "")),
+        target=result.get("target_accuracy"),
         time_to_target_s=result.get("time_to_target_s"),
         time_s=time_s,
         accuracy=result.get("accuracy"),

@@ -68,6 +68,16 @@ class AppRunner:
             now = self._session.kernel.now
             self._session.emit(DeadlineMissed(now, record.app.name, record.device, latency))
 
+    def state(self) -> list[list[float]]:
+        """The accounts so far, for a checkpoint."""
+        return [[r.checked, r.violated, r.total_s, r.worst_s] for r in self._records]
+
+    def restore(self, state: list[list[float]]) -> None:
+        """Go on with the accounts of a checkpoint."""
+        for record, (checked, violated, total_s, worst_s) in zip(self._records, state, strict=True):
+            record.checked, record.violated = int(checked), int(violated)
+            record.total_s, record.worst_s = total_s, worst_s
+
     def finish(self) -> None:
         """Report how each app did."""
         for record in self._records:

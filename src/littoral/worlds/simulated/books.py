@@ -114,25 +114,26 @@ class Books:
             "evaluated_at": self._evaluated_at,
             "members": list(self._session.members),
             "ledger": self.ledger.state(),
+            "apps": self._session.apps.state(),
         }
         self._keeper.save(tensors, metadata)
         self._session.emit(Checkpointed(now, self.ledger.done))
 
-    def restore(self) -> tuple[float, tuple[str, ...]]:
-        """Go back to the last checkpoint, or to the beginning: its time, and who were members then."""
+    def restore(self) -> dict[str, Any]:
+        """Go back to the last checkpoint, or to the beginning; what else it says."""
         saved = self._keeper.load()
         if saved is None:
             self.ledger = Ledger.restore(Ledger(self._shards, self._session.plan.epochs).state(), after=self.ledger)
             self._evaluated_at = 0
             for node in self._session.nodes.values():
                 node.model = self.new_model(node.name)
-            return 0.0, tuple(self._shards)
+            return {"t": 0.0, "members": list(self._shards)}
         tensors, metadata = saved
         self.ledger = Ledger.restore(metadata["ledger"], after=self.ledger)
         self._evaluated_at = metadata["evaluated_at"]
         for source in self._sources():
             self._restore_models(source, tensors)
-        return float(metadata["t"]), tuple(metadata["members"])
+        return metadata
 
     def _restore_models(self, source: Source, tensors: dict[str, Any]) -> None:
         prefix = f"{source.start}."

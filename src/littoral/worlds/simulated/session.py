@@ -59,7 +59,7 @@ class Session:
         self.books = Books(self, mathematics, keeper)
         self._events: list[Event] = []
         self._stopped = False
-        self._apps = AppRunner(self)
+        self.apps = AppRunner(self)
         self._faults = Faults(self)
         batches = {worker.name: worker.batch for worker in plan.workers}
         for name, device in self._device_of.items():
@@ -103,7 +103,7 @@ class Session:
     def _begin(self) -> None:
         if self.books.ledger.done == 0:
             self.books.evaluate()
-        self._apps.start()
+        self.apps.start()
         self._faults.start()
         for server in self.plan.servers:
             self.start(server.name)
@@ -239,7 +239,7 @@ class Session:
         for node in self.nodes.values():
             node.kill()
             self.post.drop(node.name)
-        since, _ = self.books.restore()
+        since = float(self.books.restore()["t"])
         self.books.ledger.hand_over_orphans(weights)  # of whoever has left since the checkpoint
         self.emit(Resumed(self.kernel.now, since, self.books.ledger.done))
         for server in self.plan.servers:
@@ -248,7 +248,7 @@ class Session:
             self.start(member)
 
     def _stop(self, reason: str) -> None:
-        self._apps.finish()
+        self.apps.finish()
         self._stopped = True
         for node in self.nodes.values():
             node.kill()
@@ -256,9 +256,11 @@ class Session:
 
     def resume(self) -> float:
         """Begin from the last checkpoint instead of from nothing, with every worker of the plan; when it was."""
-        since, members = self.books.restore()
-        self.kernel.now = self.books.last_use_s = since
-        if set(members) != set(self.members):  # those excluded then have no work of their own now
+        saved = self.books.restore()
+        self.kernel.now = self.books.last_use_s = since = float(saved["t"])
+        if "apps" in saved:
+            self.apps.restore(saved["apps"])
+        if set(saved["members"]) != set(self.members):  # those excluded then have no work of their own now
             self.books.ledger.rebalance({worker.name: float(worker.shard) for worker in self.plan.workers})
         self.emit(Resumed(since, since, self.books.ledger.done))
         return since
