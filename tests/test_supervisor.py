@@ -46,17 +46,17 @@ def test_a_lost_worker_is_excluded_and_the_others_inherit_as_planned() -> None:
     assert supervisor.handle(NodeReturned(t=2.0, node="b")) == []
 
 
-def test_a_lost_server_is_relaunched() -> None:
-    assert Supervisor(PLAN).handle(NodeLost(t=1.0, node="ps-1", reason="crashed")) == [
-        Relaunch("ps-1", {"a": 30.0, "b": 10.0})
-    ]
+def test_a_lost_server_is_waited_for_and_relaunched() -> None:
+    supervisor = Supervisor(PLAN)
+    assert supervisor.handle(NodeLost(t=1.0, node="ps-1", reason="crashed")) == []
+    assert supervisor.handle(NodeReturned(t=3.0, node="ps-1")) == [Relaunch("ps-1", {"a": 30.0, "b": 10.0})]
 
 
-def test_nobody_left_is_a_failure() -> None:
+def test_when_nobody_is_left_work_waits_for_whoever_returns() -> None:
     supervisor = Supervisor(PLAN)
     supervisor.handle(NodeLost(t=1.0, node="a", reason="crashed"))
-    assert supervisor.handle(NodeLost(t=1.0, node="b", reason="crashed")) == [Stop("no worker is left", failed=True)]
-    assert supervisor.handle(evaluated(1.0)) == []  # it said its last word
+    assert supervisor.handle(NodeLost(t=1.0, node="b", reason="crashed")) == [Exclude("b", {})]
+    assert supervisor.handle(NodeReturned(t=2.0, node="b")) == [Admit("b", {"b": 10.0})]
 
 
 def test_stop_on_failure_if_asked() -> None:

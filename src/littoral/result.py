@@ -26,6 +26,7 @@ from littoral.learning.task import Footprint
 from littoral.planning.plan import Plan
 from littoral.supervisor import CONSECUTIVE
 
+FINISHED = ("target", "epochs")  # why a run ends that did its work
 SOLO_BATCH = 1024  # what a device may use when its best solo speed is asked for
 
 
@@ -146,7 +147,7 @@ class Tally:
         """The result as DESIGN promises it."""
         time_s, pooled = self.now, self.pooled_samples_per_s()
         prices = [self.job.continuum.device(d).price_usd_per_s for d in set(self._device_of.values())]
-        finished = self.reason in ("target", "epochs")
+        finished = self.reason in FINISHED
         goodput = None
         if self.reached_s and self.reference_samples:
             goodput = self.reference_samples / pooled / self.reached_s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import msgspec
 
 from littoral.commands import SaveCheckpoint
 from littoral.continuum.write import continuum_document
-from littoral.errors import InputError, RunFailed
+from littoral.errors import InputError
 from littoral.events import Event, RunStarted
 from littoral.job import Job, job_document, load_job
 from littoral.journal import Journal, history, read_journal
@@ -19,7 +20,7 @@ from littoral.learning.mathematics import RealMathematics, TimingOnly
 from littoral.learning.task import Task, load_task
 from littoral.planning.plan import Plan
 from littoral.planning.planner import make_plan
-from littoral.result import Tally
+from littoral.result import FINISHED, Tally
 from littoral.rundir import RunFolder
 from littoral.strategies.strategy import make_strategy
 from littoral.supervisor import Supervisor
@@ -70,19 +71,16 @@ def run_plan(
         keep.begin(job, plan)
         session.emit(_started(job, plan, options))
     with Journal(keep.journal, append=options.resume, detail=options.detail) as journal:
-        try:
-            for event in session.events():
-                journal.write(event)
-                tally.update(event)
-                if watch is not None:
-                    watch(event, tally)
-                for command in supervisor.handle(event):
-                    journal.write(command)
-                    if isinstance(command, SaveCheckpoint):
-                        journal.flush()  # what a checkpoint relies on must not be lost before it
-                    session.perform(command)
-        except RunFailed as error:
-            tally.reason = str(error)
+        for event in session.events():
+            journal.write(event)
+            tally.update(event)
+            if watch is not None:
+                watch(event, tally)
+            for command in supervisor.handle(event):
+                journal.write(command)
+                if isinstance(command, SaveCheckpoint):
+                    journal.flush()  # what a checkpoint relies on must not be lost before it
+                session.perform(command)
     result = tally.result()
     keep.finish(result)
     return result
@@ -109,7 +107,8 @@ def resumable(folder: Path) -> tuple[Job, Plan, Options]:
     first = next(read_journal(folder / "journal.jsonl"), None)
     if not isinstance(first, RunStarted):
         raise InputError("the run never started", file=folder, remedy="run its job.yaml instead")
-    if (folder / "result.json").exists():
+    result = folder / "result.json"
+    if result.exists() and json.loads(result.read_text())["reason"] in FINISHED:
         raise InputError("the run is finished", file=folder, remedy=f"see it with: littoral report {folder}")
     plan = msgspec.convert(first.plan, Plan)
     return (

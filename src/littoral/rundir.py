@@ -69,7 +69,7 @@ class RunFolder:
             return None
         cache = self.folder.parent / ".reference.json"
         key = json.dumps(
-            [job.task, job.task_options, job.recipe, job.accuracy, seed, job.evaluate_every], sort_keys=True
+            [job.task, job.task_options, job.recipe, job.accuracy, seed, job.evaluate_every, job.epochs], sort_keys=True
         )
         known: dict[str, int | None] = json.loads(cache.read_text()) if cache.exists() else {}
         if key not in known:

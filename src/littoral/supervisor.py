@@ -67,14 +67,14 @@ class Supervisor:
         if self._on_failure == "stop":
             return self._stop(f"{node} was lost", failed=True)
         if node in self._servers:
-            return [Relaunch(node, self._weights())]
+            return []  # everybody waits for it: only it has the model
         self._members.discard(node)
-        if not self._members:
-            return self._stop("no worker is left", failed=True)
         return [Exclude(node, self._weights())]
 
     def _returned(self, node: str) -> list[Command]:
-        if node in self._servers or node in self._members:
+        if node in self._servers:
+            return [Relaunch(node, self._weights())]
+        if node in self._members:
             return []
         self._members.add(node)
         return [Admit(node, self._weights())]

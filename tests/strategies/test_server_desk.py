@@ -43,7 +43,7 @@ class FakeNode:
     async def release(self, leases: list[Lease]) -> None:
         self.released += leases
 
-    async def update(self, tags: list[Any], samples: float) -> None:
+    async def update(self, tags: list[Any], samples: float, factor: float) -> None:
         self.model.applied |= set(tags)
         self.model.steps.append(tags)
 

@@ -81,8 +81,8 @@ def test_a_private_port_that_slows_down_frees_the_shared_link() -> None:
 def test_a_cut_stalls_flows_and_healing_resumes_them() -> None:
     bench = Bench()
     bench.flow("a", 0.0, route(("x", 100.0)), 100.0)
-    bench.kernel.call_at(0.5, lambda _: bench.network.scale(["x"], 0.0))
-    bench.kernel.call_at(5.5, lambda _: bench.network.scale(["x"], 1.0))
+    bench.kernel.call_at(0.5, lambda _: bench.network.scale("x", 0.0))
+    bench.kernel.call_at(5.5, lambda _: bench.network.scale("x", 1.0))
     assert bench.run() == {"a": pytest.approx(6.0)}
 
 

@@ -97,10 +97,10 @@ class Holder:
             result.add_(vector, alpha=weight / total)
         return result
 
-    def step(self, gradient: Tensor, samples: float) -> None:
-        """One optimiser step, as long as ``samples`` samples deserve."""
+    def step(self, gradient: Tensor, samples: float, factor: float = 1.0) -> None:
+        """One optimiser step, ``factor`` times as long as ``samples`` samples deserve."""
         self._own()
-        self._make_optimizer().step(self.vector, gradient, step_scale(self._recipe, samples))
+        self._make_optimizer().step(self.vector, gradient, factor * step_scale(self._recipe, samples))
 
     def state(self) -> dict[str, Tensor]:
         """Vector and optimiser, live."""

@@ -8,9 +8,11 @@ so a finished run can prove that every position of every shard was used exactly 
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +135,12 @@ class Ledger:
             self.release(lease)
 
     def hand_over(self, worker: str, heirs: Mapping[str, float]) -> dict[str, int]:
-        """Give the worker's open work to ``heirs`` by weight; how many samples each one got."""
-        names = sorted(heirs)
-        got = dict.fromkeys(names, 0)
-        spans = list(self._todo.pop(worker, ()))
+        """Give the worker's open work to ``heirs`` by weight; how many samples each one got. Without heirs it waits."""
+        if not heirs:
+            return {}
+        spans = self._todo.get(worker, deque())
         self._todo[worker] = deque()
-        for span in spans:
-            for name, count in zip(names, apportion(len(span), [heirs[n] for n in names]), strict=True):
-                if count:
-                    part, span = span.split(count)
-                    self._insert(name, part)
-                    got[name] += count
-        return got
+        return self._deal(spans, heirs)
 
     def hand_over_orphans(self, heirs: Mapping[str, float]) -> None:
         """Give the open work of everyone who is not among ``heirs`` to them."""
@@ -154,17 +150,26 @@ class Ledger:
 
     def rebalance(self, weights: Mapping[str, float]) -> dict[str, int]:
         """Share all open work anew among the given workers; how many samples each one now has to do."""
-        names = sorted(weights)
-        spans = sorted((span for todo in self._todo.values() for span in todo), key=_order)
+        spans = [span for todo in self._todo.values() for span in todo]
         for todo in self._todo.values():
             todo.clear()
-        got = dict.fromkeys(names, 0)
-        for span in spans:
-            for name, count in zip(names, apportion(len(span), [weights[n] for n in names]), strict=True):
-                if count:
-                    part, span = span.split(count)
-                    self._todo.setdefault(name, deque()).append(part)
-                    got[name] += count
+        return self._deal(spans, weights)
+
+    def _deal(self, spans: Iterable[Span], weights: Mapping[str, float]) -> dict[str, int]:
+        """Share each epoch's samples by weight, in long stretches; what rounding owes one epoch the next pays."""
+        names = sorted(weights)
+        got, owed = dict.fromkeys(names, 0), dict.fromkeys(names, 0.0)
+        whole = sum(weights.values())
+        for _, group in groupby(_merged(spans), key=lambda span: span.epoch):
+            rest = deque(group)
+            total = sum(len(span) for span in rest)
+            for name in names:
+                owed[name] += total * weights[name] / whole
+            for name, count in zip(names, _fair_counts(total, [owed[n] for n in names]), strict=True):
+                owed[name] -= count
+                got[name] += count
+                for part in _take(rest, count):
+                    self._insert(name, part)
         return got
 
     def _give_back(self, worker: str, spans: Iterable[Span]) -> None:
@@ -211,6 +216,39 @@ class Ledger:
         ledger._next = after._next if after else 0
         ledger._todo = {worker: deque(Span(*row) for row in rows) for worker, rows in todo.items()}
         return ledger
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    """The same positions in order, in as few spans as possible."""
+    merged: list[Span] = []
+    for span in sorted(spans, key=_order):
+        last = merged[-1] if merged else None
+        if last and (last.epoch, last.origin, last.stop) == (span.epoch, span.origin, span.start):
+            merged[-1] = Span(last.epoch, last.origin, last.start, span.stop)
+        elif len(span):
+            merged.append(span)
+    return merged
+
+
+def _take(spans: deque[Span], count: int) -> Iterator[Span]:
+    """The first ``count`` positions of some spans, which lose them."""
+    while count:
+        span = spans.popleft()
+        if len(span) > count:
+            span, rest = span.split(count)
+            spans.appendleft(rest)
+        count -= len(span)
+        yield span
+
+
+def _fair_counts(total: int, owed: Sequence[float]) -> list[int]:
+    """Whole numbers that sum to ``total`` and come nearest to what each is owed."""
+    counts = [max(0, math.floor(share)) for share in owed]
+    while sum(counts) > total:
+        counts[max(range(len(counts)), key=lambda i: (counts[i] - owed[i], counts[i]))] -= 1
+    for i in sorted(range(len(owed)), key=lambda i: (counts[i] - owed[i], i))[: total - sum(counts)]:
+        counts[i] += 1
+    return counts
 
 
 def _order(span: Span) -> tuple[int, str, int]:

@@ -60,7 +60,7 @@ class PhantomModel:
         """Any of them: they weigh the same."""
         return parts[0][0]
 
-    def step(self, gradient: Any, samples: float) -> None:
+    def step(self, gradient: Any, samples: float, factor: float = 1.0) -> None:
         """Nothing to move."""
 
     def state(self) -> dict[str, Any]:

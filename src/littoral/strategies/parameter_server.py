@@ -122,7 +122,7 @@ class ParameterServer:
         by the learning rate proved too much for stale gradients, for none of it too slow (digits, 4 and 6 workers,
         momentum 0.9): the square root trains well in all of them.
         """
-        if self.limit == 0 or self.momentum == "keep" or not recipe.momentum:
+        if self.limit == 0 or self.momentum == "keep" or not recipe.momentum or recipe.optimizer != "sgd":
             return recipe
         implicit = 1.0 - 1.0 / workers
         rest = max(0.0, (recipe.momentum - implicit) / (1.0 - implicit))
@@ -208,5 +208,5 @@ class Desk:
         samples = sum(push.samples for push in pushes)
         damp = sum(p.samples * self.strategy.damp(self.version - p.version) for p in pushes) / samples
         mean = self.node.model.mean([(push.vector, push.samples) for push in pushes])
-        await self.node.update(mean, samples * damp)
+        await self.node.update(mean, samples, damp)
         self.version += 1

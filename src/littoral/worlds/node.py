@@ -101,8 +101,8 @@ class Model(Protocol):
         """The weighted mean of vectors; weights need not sum to one."""
         ...
 
-    def step(self, gradient: Any, samples: float) -> None:
-        """One optimiser step for a mean gradient over ``samples`` samples (they scale the learning rate)."""
+    def step(self, gradient: Any, samples: float, factor: float = 1.0) -> None:
+        """One optimiser step for a mean gradient over ``samples`` samples, ``factor`` times as long as they deserve."""
         ...
 
 
@@ -150,7 +150,7 @@ class Node(Protocol):
         """Declare samples not used after all; their worker leases them again."""
         ...
 
-    async def update(self, gradient: Any, samples: float) -> None:
+    async def update(self, gradient: Any, samples: float, factor: float = 1.0) -> None:
         """``model.step``, taking the time it takes on this device."""
         ...
 

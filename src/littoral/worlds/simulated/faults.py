@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from littoral.events import FaultInjected, NodeLost, NodeReturned
@@ -33,13 +34,20 @@ class Faults:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._active: dict[str, list[float]] = defaultdict(list)  # by how much faults slow what at present
         self._holds: dict[str, set[_Hold]] = defaultdict(set)  # what keeps a node out at present
 
     def start(self) -> None:
-        """Put every fault that is still to come on the clock."""
+        """Put every fault on the clock; after a resumption, what began earlier and still lasts takes effect now."""
+        now = self._session.kernel.now
         for fault in self._session.job.faults:
-            if fault.at_s >= self._session.kernel.now and self._applies(fault):
+            left = fault.at_s + fault.seconds - now
+            if not self._applies(fault):
+                continue
+            if fault.at_s >= now:
                 self._session.kernel.call_at(fault.at_s, self._inject, fault)
+            elif left > 0 and fault.kind != "restart":
+                self._session.kernel.call_soon(self._take_effect, replace(fault, at_s=now, seconds=left))
 
     def _applies(self, fault: Fault) -> bool:
         return not fault.node or fault.node in self._session.nodes or fault.node in self._session.machines
@@ -48,12 +56,15 @@ class Faults:
         session = self._session
         seconds = fault.seconds if math.isfinite(fault.seconds) else None
         session.emit(FaultInjected(session.kernel.now, fault.kind, fault.target, seconds, fault.factor))
+        self._take_effect(fault)
+
+    def _take_effect(self, fault: Fault) -> None:
         match fault.kind:
             case "crash":
                 names = self._nodes_of(fault.node)
                 for name in names:
                     self._kill(name)
-                self._hold(names, fault.seconds + RESTART_S, CRASHED)
+                self._hold(names, self._down_s(fault) + RESTART_S, CRASHED)
             case "leave":
                 names = self._nodes_of(fault.node)
                 self._hold(names, fault.seconds, LEFT)
@@ -61,10 +72,7 @@ class Faults:
                     self._kill(name)
                     self._report(name, LEFT)
             case "restart":
-                for name in self._nodes_of(fault.node):
-                    gone = {hold for hold in self._holds[name] if hold.reason in (CRASHED, LEFT)}
-                    self._holds[name] -= gone
-                    self._bring_back(name, CRASHED)
+                self._later(RESTART_S, lambda: self._restart(fault.node))
             case "pause":
                 self._slow_device(fault.node, 0.0, fault.seconds)
                 self._slow_ports(fault.node, 0.0, fault.seconds)
@@ -76,6 +84,16 @@ class Faults:
             case "partition":
                 self._slow_link(fault, 0.0)
                 self._hold(self._cut_off(fault), fault.seconds, "is cut off")
+
+    def _down_s(self, fault: Fault) -> float:
+        """A server's process that dies is started again at once; whoever loses its device waits as long as it says."""
+        is_server = any(server.name == fault.node for server in self._session.plan.servers)
+        return 0.0 if is_server and math.isinf(fault.seconds) else fault.seconds
+
+    def _restart(self, node: str) -> None:
+        for name in self._nodes_of(node):
+            self._holds[name] -= {hold for hold in self._holds[name] if hold.reason in (CRASHED, LEFT)}
+            self._bring_back(name, CRASHED)
 
     def _nodes_of(self, name: str) -> list[str]:
         """A node of that name, or all nodes on the device of that name."""
@@ -96,7 +114,7 @@ class Faults:
             node.noticed = False
             node.kill()
             self._session.ring.leave(name)
-            self._session.post.drop(name)
+            self._session.withdraw(name)
 
     def _hold(self, names: list[str], seconds: float, reason: str) -> None:
         """Nodes are out for a while. Shorter than the detector's patience nobody notices, unless a process died."""
@@ -133,9 +151,19 @@ class Faults:
 
     def _slow_device(self, name: str, factor: float, seconds: float) -> None:
         device = self._session.plan.device_of.get(name, name)
-        machine = self._session.machines[device]
-        machine.set_speed(factor)
-        self._later(seconds, lambda: machine.set_speed(1.0))
+        self._slow(f"device {device}", factor, seconds, self._session.machines[device].set_speed)
+
+    def _slow(self, what: str, factor: float, seconds: float, act: Callable[[float], None]) -> None:
+        """Slow something down for a while, on top of whatever else slows it."""
+        active = self._active[what]
+        active.append(factor)
+        act(math.prod(active))
+
+        def end() -> None:
+            active.remove(factor)
+            act(math.prod(active))
+
+        self._later(seconds, end)
 
     # -- links --------------------------------------------------------------------------------------------------
 
@@ -156,8 +184,8 @@ class Faults:
 
     def _scale(self, names: list[str], factor: float, seconds: float) -> None:
         network = self._session.post.network
-        network.scale(names, factor)
-        self._later(seconds, lambda: network.scale(names, 1.0))
+        for name in names:
+            self._slow(name, factor, seconds, partial(network.scale, name))
 
     def _cut_off(self, fault: Fault) -> list[str]:
         """The nodes that cannot be reached from where the coordinator is (the first server, or first worker)."""

@@ -73,7 +73,7 @@ class FluidNetwork:
         self._order = 0
         self._waiting = False
 
-    def start(self, route: Route, size: float, done: Callable[[], None]) -> Flow | None:
+    def start(self, route: Route, size: float, done: Callable[[], None]) -> Flow:
         """Send ``size`` bytes along ``route``; ``done()`` is called when the last one has left the last pipe."""
         now = self._kernel.now
         pipes = tuple(self._pipe(described) for described in route.pipes)
@@ -93,15 +93,14 @@ class FluidNetwork:
             self._leave(flow)
             self._detach(flow)
 
-    def scale(self, names: list[str], factor: float) -> None:
-        """Multiply the capacity of pipes by ``factor`` from now on (0 cuts them, 1 restores them)."""
-        for name in names:
-            self._factors[name] = factor
-            pipe = self._pipes.get(name)
-            if pipe is not None:
-                pipe.factor = factor
-                if pipe.flows:
-                    self._refresh(pipe)
+    def scale(self, name: str, factor: float) -> None:
+        """Multiply the capacity of a pipe by ``factor`` from now on (0 cuts it, 1 restores it)."""
+        self._factors[name] = factor
+        pipe = self._pipes.get(name)
+        if pipe is not None:
+            pipe.factor = factor
+            if pipe.flows:
+                self._refresh(pipe)
 
     # -- pipes --------------------------------------------------------------------------------------------------
 
@@ -113,7 +112,7 @@ class FluidNetwork:
         return pipe
 
     def _wake(self, pipe: _Pipe, now: float) -> None:
-        pipe.capacity = pipe.described.capacity.at(now) * pipe.factor
+        pipe.capacity = self._capacity(pipe)
         self._watch(pipe, now)
 
     def _watch(self, pipe: _Pipe, now: float) -> None:
@@ -129,13 +128,17 @@ class FluidNetwork:
             self._refresh(pipe)
 
     def _refresh(self, pipe: _Pipe) -> None:
-        capacity = pipe.described.capacity.at(self._kernel.now) * pipe.factor
+        capacity = self._capacity(pipe)
         if capacity == pipe.capacity:
             return
         pipe.capacity = capacity
         if len(pipe.flows) == 1:
             self._replace(next(iter(pipe.flows)))
         self._touch(pipe)
+
+    def _capacity(self, pipe: _Pipe) -> float:
+        # A port without a limit of its own has infinite capacity, and infinity times nothing is no number.
+        return pipe.described.capacity.at(self._kernel.now) * pipe.factor if pipe.factor else 0.0
 
     def _touch(self, pipe: _Pipe) -> None:
         self._dirty[pipe] = None

@@ -95,9 +95,7 @@ class Ring:
             route = session.post.route(source, target)
             latency += route.latency_s
             if route.pipes:
-                flow = session.post.network.start(route, size, arrived)
-                if flow is not None:
-                    self._flows.append(flow)
+                self._flows.append(session.post.network.start(route, size, arrived))
             else:
                 session.kernel.call_soon(lambda _: arrived())
         if not pairs:

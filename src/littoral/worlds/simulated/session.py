@@ -14,7 +14,6 @@ from typing import Any
 from littoral.commands import Admit, Command, Exclude, Rebatch, Relaunch, SaveCheckpoint, Stop
 from littoral.continuum.routes import Routes
 from littoral.continuum.signal import Constant
-from littoral.errors import RunFailed
 from littoral.events import (
     Event,
     Fetched,
@@ -33,10 +32,12 @@ from littoral.worlds.simulated.books import Books, Keeper, Mathematics
 from littoral.worlds.simulated.faults import Faults
 from littoral.worlds.simulated.kernel import Kernel, park
 from littoral.worlds.simulated.machine import Machine
+from littoral.worlds.simulated.network import Flow
 from littoral.worlds.simulated.node import SimulatedNode
 from littoral.worlds.simulated.post import Parcel, Post
 from littoral.worlds.simulated.ring import Ring
 
+PATIENCE_S = 3600.0  # virtual time to wait for a node without which nothing goes on
 STALL_S = 30 * 86400.0  # virtual time without a sample used after which a run is stuck
 
 
@@ -57,6 +58,7 @@ class Session:
         self.nodes: dict[str, SimulatedNode] = {}
         self.ring = Ring(self)
         self.books = Books(self, mathematics, keeper)
+        self._fetching: dict[str, list[Flow]] = {}
         self._events: list[Event] = []
         self._stopped = False
         self.apps = AppRunner(self)
@@ -87,9 +89,20 @@ class Session:
             alive = self.kernel.run()
             batch, self._events = self._events, []
             yield from batch
-            if not self._stopped and (not alive or self.kernel.now - self.books.last_use_s > STALL_S):
-                raise RunFailed(f"the run is stuck at {self.kernel.now:.3f} s: every node waits for another")
+            if not self._stopped and (not alive or self.kernel.now - self.books.last_use_s > self._patience()):
+                self._stop(self._missing() or "stuck: every node waits for another")
         yield from self._events
+
+    def _patience(self) -> float:
+        """How long nothing may be learned before a run is given up."""
+        return PATIENCE_S if self._missing() else STALL_S
+
+    def _missing(self) -> str:
+        """Without whom nothing can go on."""
+        for server in self.plan.servers:
+            if not self.nodes[server.name].alive:
+                return f"{server.name} was lost and did not return"
+        return "" if self.members else "no worker is left"
 
     def emit(self, event: Event) -> None:
         """Tell the supervisor and the journal, when the instant is over."""
@@ -151,9 +164,16 @@ class Session:
         if not route.pipes:
             self.kernel.call_at(self.kernel.now + route.latency_s, lambda _: done())
             return
-        self.post.network.start(
+        flow = self.post.network.start(
             route, size, lambda: self.kernel.call_at(self.kernel.now + route.latency_s, lambda _: done())
         )
+        self._fetching.setdefault(node, []).append(flow)
+
+    def withdraw(self, name: str) -> None:
+        """A node is gone: nothing it sends, is sent or fetches uses the network any more."""
+        self.post.drop(name)
+        for flow in self._fetching.pop(name, ()):
+            self.post.network.stop(flow)
 
     def _arrive(self, parcel: Parcel) -> Any:
         channel = parcel.channel
@@ -227,11 +247,15 @@ class Session:
                 self._supply(heir, 0)
 
     def _copy_model(self, name: str) -> None:
+        """Give a worker that joins the model of another; if nobody has it any more, the checkpoint's."""
         donor = next((m for m in self.members if m != name), None)
         if donor is not None:
             source: Any = self.nodes[donor].model
             target: Any = self.nodes[name].model
             target.restore(source.state())
+        else:
+            since = float(self.books.restore()["t"])
+            self.emit(Resumed(self.kernel.now, since, self.books.ledger.done))
 
     def _relaunch(self, name: str, weights: dict[str, float]) -> None:
         """A server's memory is gone: everybody goes back to the last checkpoint."""
