@@ -114,6 +114,28 @@ def test_a_saved_plan_runs_as_saved(tmp_path: Path) -> None:
     assert len({worker["batch"] for worker in result["workers"].values()}) == 1
 
 
+def test_a_plan_for_another_job_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    littoral("plan", EDGE, "--save", plan)
+    other = EXAMPLES / "micro-clouds" / "job.yaml"
+    refused = littoral("run", other, "--plan", plan, "--out", tmp_path / "runs", check=False)
+    assert (refused.returncode, "not a plan for this job" in refused.stderr) == (2, True)
+    assert not (tmp_path / "runs").exists()
+    nowhere = littoral("plan", EDGE, "--save", tmp_path / "none" / "x.json", check=False)
+    assert (nowhere.returncode, nowhere.stderr.count("\n")) == (2, 1)
+
+
+def test_compare_says_which_runs_failed(tmp_path: Path) -> None:
+    (tmp_path / "continuum.yaml").write_text((EDGE.parent / "continuum.yaml").read_text())
+    faults = "".join(f"  - {{at: 0 s, node: {node}, kind: crash}}\n" for node in ("tx2", "nano-1", "nano-2", "nano-3"))
+    (tmp_path / "job.yaml").write_text(EDGE.read_text() + "faults:\n" + faults)
+    grid = littoral(
+        "compare", tmp_path / "job.yaml", "--seeds", 1, "--timing-only", "--out", tmp_path / "r", check=False
+    )
+    assert grid.returncode == 4
+    assert "no worker is left" in grid.stderr
+
+
 def test_explained_terms_and_refusal(tmp_path: Path) -> None:
     told = littoral("plan", EDGE, "--explain").stdout
     assert "compute" in told and "formula" in told and "predicted:" in told

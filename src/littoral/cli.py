@@ -44,6 +44,10 @@ def main() -> None:
     except LittoralError as error:
         print(f"littoral: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"littoral: {place}{error.strerror or error}; check the path and its permissions", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print("littoral: interrupted", file=sys.stderr)
         sys.exit(130)
@@ -65,7 +69,7 @@ def check(
     from littoral.continuum.load import load_continuum
     from littoral.document import read_document
 
-    if "sites" in read_document(file):
+    if "continuum" not in read_document(file):
         print(terminal.continuum(load_continuum(file)))
         return
     job = _load(file)
@@ -115,6 +119,7 @@ def run(
 ) -> None:
     """Train: in the simulated world, with real gradients in virtual time."""
     from littoral import terminal
+    from littoral.result import FINISHED
     from littoral.run import Options, free_folder, resumable, run_plan
     from littoral.terminal import Progress
 
@@ -125,14 +130,14 @@ def run(
         raise InputError("no job is given", remedy="name a job's YAML file, or use --resume RUN")
     else:
         job = _load(file, strategy, planner)
-        decided = _saved_plan(plan_file) if plan_file else _plan(job)
+        decided = _saved_plan(plan_file, job) if plan_file else _plan(job)
         options = Options(seed=job.seed if seed is None else seed, timing_only=timing_only, detail=trace)
         folder = free_folder(out, job, decided, options.seed)
     _warn_of_idle_faults(job, decided)
     with Progress(job, decided) as progress:
         result = run_plan(job, _task(job), decided, folder, options, watch=progress)
     print(json.dumps(result) if as_json else terminal.result(result, folder))
-    if result["reason"] not in ("target", "epochs"):
+    if result["reason"] not in FINISHED:
         print(f"littoral: the run failed: {result['reason']}", file=sys.stderr)
         sys.exit(4)
 
@@ -151,6 +156,7 @@ def compare(
     """Run the grid of strategies, planners and seeds, and print a table with the spread."""
     from littoral import terminal
     from littoral.compare import compare_jobs, summary
+    from littoral.result import FINISHED
 
     job = _load(file)
     names = [part for part in strategies.split(",") if part] or [job.strategy]
@@ -164,6 +170,11 @@ def compare(
     print(json.dumps({"rows": rows, "runs": [run.result for run in runs]}) if as_json else terminal.comparison(rows))
     if report_file is not None:
         _write_report([run.folder for run in runs], report_file, png=False)
+    failed = [run for run in runs if run.result["reason"] not in FINISHED]
+    for run in failed:
+        print(f"littoral: {run.folder} failed: {run.result['reason']}", file=sys.stderr)
+    if failed:
+        sys.exit(4)
 
 
 @app.command()
@@ -223,18 +234,22 @@ def _task(job: Job) -> Task:
         return load_task(job.task, job.task_options, job.recipe)
 
 
-def _saved_plan(path: Path) -> Plan:
+def _saved_plan(path: Path, job: Job) -> Plan:
+    """A plan from its file, if it is one for this job."""
     import msgspec
 
     from littoral.planning.plan import Plan
+    from littoral.planning.planner import check_plan
 
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Plan)
-    except OSError as error:
-        raise InputError(f"cannot read it: {error.strerror}", file=path, remedy="check the path") from error
+        saved = msgspec.json.decode(path.read_bytes(), type=Plan)
+        check_plan(saved, job, _task(job).footprint())
     except msgspec.MsgspecError as error:
         remedy = "make it with 'littoral plan --save'"
         raise InputError(f"not a plan: {error}", file=path, remedy=remedy) from error
+    except InputError as error:
+        raise error.at(path) from error
+    return saved
 
 
 def _warn_of_idle_faults(job: Job, decided: Plan) -> None:

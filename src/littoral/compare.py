@@ -15,6 +15,7 @@ from littoral.job import Job, blame
 from littoral.learning.task import load_task
 from littoral.planning.plan import Plan
 from littoral.planning.planner import make_plan
+from littoral.result import FINISHED
 from littoral.run import Options, free_folder, run_plan
 
 
@@ -83,6 +84,7 @@ def _row(name: str, planner: str, results: Sequence[dict[str, Any]]) -> dict[str
 
     reached = [result["time_to_target_s"] for result in results]
     whole = None not in reached
+    paces = [result["time_s"] / result["epochs"] for result in results if result["epochs"]]
     errors = [result["predicted"]["error"] for result in results]
     return {
         "strategy": name,
@@ -91,7 +93,8 @@ def _row(name: str, planner: str, results: Sequence[dict[str, Any]]) -> dict[str
         "time_to_target_s": mean("time_to_target_s"),
         "time_to_target_spread_s": max(reached) - min(reached) if whole else None,
         "time_s": mean("time_s"),
-        "epoch_s": statistics.fmean(r["time_s"] / r["epochs"] for r in results if r["epochs"]),
+        "epoch_s": statistics.fmean(paces) if paces else None,
+        "failed": sum(result["reason"] not in FINISHED for result in results),
         "accuracy": mean("accuracy"),
         "goodput_efficiency": mean("goodput_efficiency"),
         "throughput_efficiency": mean("throughput_efficiency"),

@@ -240,6 +240,12 @@ class Section:
         """Whether the key holds a nested mapping."""
         return isinstance(self._nodes.get(key), yaml.MappingNode)
 
+    def only(self, known: list[str]) -> None:
+        """Reject a key that is none of these, before its absence is mistaken for something else."""
+        for key in self._nodes:
+            if key not in known:
+                raise self.error(f"unknown key {key!r}", key=key, remedy=suggest(key, known))
+
     def close(self) -> None:
         """Reject the first key that nobody read."""
         for key in self._nodes:

@@ -18,6 +18,7 @@ from littoral.errors import InputError, brief
 OBJECTIVES = ["makespan", "cost", "fairness"]
 SPLITS = ["iid", "dirichlet", "by-store"]
 NODE_FAULTS = ["crash", "restart", "leave", "pause", "slow-device"]
+MOST_EPOCHS = 100_000  # beyond it is a slip of the pen
 LINK_FAULTS = ["partition", "slow-link"]
 
 
@@ -107,7 +108,7 @@ def load_job(path: Path) -> Job:
         task=task,
         task_options=_resolved(options, path.parent),
         recipe=_mapping(top, "recipe"),
-        epochs=target.integer("epochs", 10, least=1) if target else 10,
+        epochs=target.integer("epochs", 10, least=1, most=MOST_EPOCHS) if target else 10,
         accuracy=_accuracy(target) if target else None,
         objective=top.choice("objective", OBJECTIVES, "makespan"),
         limits=_limits(limits) if limits else Limits(),
@@ -235,7 +236,7 @@ def _fault(section: Section, continuum: Continuum) -> Fault:
     kind = section.choice("kind", NODE_FAULTS + LINK_FAULTS)
     link = _fault_link(section, continuum) if kind in LINK_FAULTS else None
     node = section.text("node") if kind in NODE_FAULTS else ""
-    known = list(dict.fromkeys([*continuum.device_names, *(f"ps-{i}" for i in range(1, 9))]))
+    known = list(dict.fromkeys([*continuum.device_names, *(f"ps-{i}" for i in range(1, 65))]))
     if node and node not in known:
         raise section.error(f"unknown node {node!r}", key="node", remedy=suggest(node, known))
     fault = Fault(

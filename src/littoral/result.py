@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from littoral.continuum.routes import Routes
+from littoral.continuum.routes import Route, Routes
 from littoral.events import (
     AppChecked,
     Computed,
@@ -15,6 +15,7 @@ from littoral.events import (
     Evaluated,
     Event,
     FaultInjected,
+    Fetched,
     Resumed,
     RunFinished,
     RunStarted,
@@ -75,7 +76,7 @@ class Tally:
         self._update = {
             RunStarted: self._started, Computed: self._computed, Sent: self._sent, Used: self._used,
             Evaluated: self._evaluated, AppChecked: self._app, FaultInjected: self._fault,
-            RunFinished: self._finished, Resumed: self._resumed, EpochFinished: self._epoch,
+            RunFinished: self._finished, Resumed: self._resumed, EpochFinished: self._epoch, Fetched: self._fetched,
         }  # fmt: skip
 
     def update(self, event: Event) -> None:
@@ -97,14 +98,21 @@ class Tally:
 
     def _sent(self, event: Sent) -> None:
         self.bytes_sent += event.size
-        if event.wide_area:
-            self.wan_bytes += event.size
-            route = self._routes.between(self._device_of[event.source], self._device_of[event.target])
-            self.transfer_usd += event.size * route.price_usd_per_byte
+        self._charge(self._routes.between(self._device_of[event.source], self._device_of[event.target]), event.size)
         worker = self.workers.get(event.source)
         if worker is not None:
             worker.send_s += event.t - event.start
             worker.bytes_sent += event.size
+
+    def _fetched(self, event: Fetched) -> None:
+        """Data from a store is no message, but it crosses links that have a price."""
+        store = self.plan.worker(event.node).store
+        if store is not None:
+            self._charge(self._routes.between(store, self._device_of[event.node]), event.size)
+
+    def _charge(self, route: Route, size: int) -> None:
+        self.transfer_usd += size * route.price_usd_per_byte
+        self.wan_bytes += size if route.wide_area else 0
 
     def _used(self, event: Used) -> None:
         self.samples += event.samples

@@ -165,12 +165,13 @@ def result(outcome: Mapping[str, Any], folder: Path) -> str:
 def comparison(rows: Sequence[Mapping[str, Any]]) -> str:
     """The table of 'littoral compare'; ratios are to the slowest row."""
     head = ["strategy", "planner", "to target", "spread", "speed-up", "per epoch", "accuracy", "goodput", "sent", "USD",
-            "missed", "prediction"]  # fmt: skip
+            "missed", "failed", "prediction"]  # fmt: skip
     body = [
         [r["strategy"], r["planner"], _duration(r["time_to_target_s"]), _duration(r["time_to_target_spread_s"]),
          "-" if r["speed_up"] is None else f"{r['speed_up']:.2f}x", _duration(r["epoch_s"]),
          _number(r["accuracy"]), _number(r["goodput_efficiency"]), show_bytes(r["bytes_sent"]), f"{r['cost_usd']:.3g}",
-         str(r["violated"]), "-" if r["prediction_error"] is None else f"{100 * r['prediction_error']:+.1f} %"]
+         str(r["violated"]), str(r["failed"]),
+         "-" if r["prediction_error"] is None else f"{100 * r['prediction_error']:+.1f} %"]
         for r in rows
     ]  # fmt: skip
     seeds = rows[0]["seeds"] if rows else 0

@@ -27,7 +27,7 @@ devices:
 links:
   - {between: [plant, plant], bandwidth: 300 Mbit/s, shared: true, latency: 2 ms}
   - {between: [plant, region], up: 10 Mbit/s, down: 50 Mbit/s, rtt: 80 ms, price: 0.09 USD/GB, loss: 1e-3,
-     duplex: half}
+     duplex: full}
 apps:
   - {name: sift, on: "nano-*", every: 200 ms}
   - {name: look, on: [gpu, pi], every: 1 s, deadline: 500 ms, work: 100 ms, demand: 0.2,
@@ -75,7 +75,7 @@ def test_links(full: Continuum) -> None:
     wifi, wan = full.links
     assert (wifi.shared, wifi.half_duplex, wifi.latency_s) == (True, False, 0.002)
     assert (wan.forward, wan.backward) == (Constant(1.25e6), Constant(6.25e6))
-    assert (wan.latency_s, wan.loss, wan.half_duplex, wan.name) == (0.04, 0.001, True, "plant--region")
+    assert (wan.latency_s, wan.loss, wan.half_duplex, wan.name) == (0.04, 0.001, False, "plant--region")
     assert wan.price_usd_per_byte == pytest.approx(9e-11)
 
 
@@ -236,6 +236,7 @@ def test_names_are_checked(name: str, parts: tuple[str, ...]) -> None:
         ),
         ("between: [plant, region], bandwidth: 1 MB/s, loss: 2", ("loss", "between 0 and 1")),
         ("between: [plant, region], bandwidth: 1 MB/s, loss: 100 %", ("loses everything",)),
+        ("between: [plant, region], up: 1 MB/s, down: 2 MB/s, duplex: half", ("has only one rate",)),
         ("between: [plant, region], bandwidth: 1 MB/s, duplex: hlaf", ("duplex", "did you mean 'half'?")),
         ("between: [plant, region], bandwidth: 1 MB/s, shared: true", ("'shared' is for links within",)),
         (

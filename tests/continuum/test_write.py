@@ -70,20 +70,22 @@ def continuums(draw: st.DrawFn) -> Continuum:
         for name in things[:count]
     ]
     ends = draw(st.lists(st.tuples(*[st.sampled_from(sites)] * 2), max_size=3, unique_by=frozenset))
-    links = [
-        Link(
-            a=a,
-            b=b,
-            forward=draw(rates),
-            backward=draw(rates),
-            latency_s=draw(st.floats(0, 10)),
-            price_usd_per_byte=draw(share),
-            loss=draw(st.floats(0, 0.99)),
-            half_duplex=draw(st.booleans()) and a != b,
-            shared=draw(st.booleans()) and a == b,
+    links = []
+    for a, b in ends:
+        half, shared, forward = draw(st.booleans()) and a != b, draw(st.booleans()) and a == b, draw(rates)
+        links.append(
+            Link(
+                a=a,
+                b=b,
+                forward=forward,
+                backward=forward if half or shared else draw(rates),
+                latency_s=draw(st.floats(0, 10)),
+                price_usd_per_byte=draw(share),
+                loss=draw(st.floats(0, 0.99)),
+                half_duplex=half,
+                shared=shared,
+            )
         )
-        for a, b in ends
-    ]
     stores = []
     for name in things[count:]:
         on = draw(st.none() | st.sampled_from(devices))

@@ -175,6 +175,37 @@ def test_objectives_choose_differently() -> None:
 # -- refusal ------------------------------------------------------------------------------------------------------
 
 
+def test_auto_finds_the_plan_that_keeps_the_limits() -> None:
+    """The server's device is dear: the faster asynchronous plan breaks the budget, all-reduce keeps it."""
+    continuum = small_continuum([100.0] * 6, latency_s=0.2)
+    priced = tuple(dataclasses.replace(d, price_usd_per_s=1.0 if d.name == "hub" else 0.0) for d in continuum.devices)
+    job = small_job(continuum=dataclasses.replace(continuum, devices=priced), planner="auto")
+    job = dataclasses.replace(job, strategy="auto")
+    assert planned(job).strategy == "parameter_server"
+    assert planned(dataclasses.replace(job, limits=Limits(cost_usd=0.5))).strategy == "allreduce"
+
+
+def test_several_apps_and_peaks_of_load_count_against_a_deadline() -> None:
+    app = App(name="one", on=("w-1",), period_s=0.25, deadline_s=0.2, work_s=0.1, demand=0.5)
+    alone = dataclasses.replace(small_continuum(), apps=(app,))
+    assert planned(small_job(continuum=alone)).workers
+    crowd = tuple(dataclasses.replace(app, name=name) for name in ("one", "two", "three"))
+    with pytest.raises(Infeasible, match=r"app 'one' on device 'w-1' binds"):
+        planned(small_job(continuum=dataclasses.replace(small_continuum(), apps=crowd)))
+
+
+def test_more_backups_than_workers_are_refused() -> None:
+    with pytest.raises(InputError, match="give fewer backups than workers"):
+        planned(small_job(strategy="parameter_server", mode="bsp", backups=3))
+
+
+def test_a_server_needs_memory_too() -> None:
+    continuum = small_continuum()
+    devices = tuple(dataclasses.replace(d, memory_bytes=10.0 if d.name == "hub" else 1e9) for d in continuum.devices)
+    with pytest.raises(Infeasible, match="no device that may serve"):
+        planned(small_job(continuum=dataclasses.replace(continuum, devices=devices), strategy="parameter_server"))
+
+
 def test_a_deadline_that_cannot_be_kept_is_named() -> None:
     job = dataclasses.replace(small_job(), limits=Limits(deadline_s=0.1))
     with pytest.raises(Infeasible, match=r"deadline binds: 100 ms allowed, .* predicted, most of it compute"):

@@ -40,6 +40,7 @@ def parse_continuum(text: str, path: Path = Path("continuum.yaml")) -> Continuum
 
 
 def _continuum(top: Section) -> Continuum:
+    top.only(["name", "sites", "devices", "links", "apps", "stores"])
     name = top.name("name", top.file.stem)
     sites = _each(top, "sites", _site)
     names = [site.name for site in sites]
@@ -190,6 +191,9 @@ def _link(section: Section, sites: list[str]) -> list[Link]:
     if link.half_duplex and a == b:
         remedy = "write 'shared: true' for one medium that all devices share, as Wi-Fi is"
         raise section.error("'duplex: half' is for links between sites", key="duplex", remedy=remedy)
+    if (link.half_duplex or link.shared) and ("up" in section or "down" in section) and forward != backward:
+        remedy = "give 'bandwidth': both directions share it"
+        raise section.error("'up' and 'down' on a link that has only one rate", key="up", remedy=remedy)
     if link.loss == 1.0:
         raise section.error("the link loses everything", key="loss", remedy="give less; cut it with a fault")
     section.close()

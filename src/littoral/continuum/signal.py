@@ -29,6 +29,10 @@ class Signal(Protocol):
         """The first time after ``t`` at which the value may differ; ``inf`` if it never does."""
         ...
 
+    def peak(self) -> float:
+        """The most it ever is."""
+        ...
+
     def mean(self) -> float:
         """The long-run mean, which planners use."""
         ...
@@ -49,6 +53,9 @@ class Constant:
 
     def next_change(self, t: float) -> float:
         return math.inf
+
+    def peak(self) -> float:
+        return self.value
 
     def mean(self) -> float:
         return self.value
@@ -87,6 +94,9 @@ class Steps:
         index = self._index(t, start)
         change = min(start + self.times[index], end) if index < len(self.times) else end
         return max(change, math.nextafter(t, math.inf))
+
+    def peak(self) -> float:
+        return max(self.values)
 
     def mean(self) -> float:
         return self._mean
@@ -127,6 +137,9 @@ class Scaled:
     def next_change(self, t: float) -> float:
         return self.signal.next_change(t)
 
+    def peak(self) -> float:
+        return self.signal.peak() * self.factor
+
     def mean(self) -> float:
         return self.signal.mean() * self.factor
 
@@ -142,6 +155,9 @@ class Lowest:
 
     def next_change(self, t: float) -> float:
         return min(signal.next_change(t) for signal in self.signals)
+
+    def peak(self) -> float:
+        return min(signal.peak() for signal in self.signals)
 
     def mean(self) -> float:
         return min(signal.mean() for signal in self.signals)

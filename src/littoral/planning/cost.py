@@ -63,9 +63,9 @@ def training_pace(device: Device, apps: Sequence[App]) -> float:
     return pace
 
 
-def app_latency(device: Device, app: App, training: bool) -> float:
-    """How long one period of an app takes, with or without training beside it."""
-    demands = [app.demand, device.load.mean(), *([TRAINING_DEMAND] if training else [])]
+def app_latency(device: Device, app: App, others: Sequence[App]) -> float:
+    """The longest that a period of an app takes beside training: every other app runs, the load is at its peak."""
+    demands = [TRAINING_DEMAND, device.load.peak(), app.demand, *(other.demand for other in others)]
     return app.work_s * crowding(demands)
 
 
@@ -277,11 +277,10 @@ def expected_maximum(n: int) -> float:
 
 def startup_seconds(setting: Setting, workers: Sequence[Worker]) -> float:
     """Until the last worker has its shard and the model, if they come from a store."""
-    fetching = [worker for worker in workers if worker.store is not None]
-    if not fetching:
+    fetches = _fetches(setting, workers)
+    if not fetches:
         return 0.0
-    ways = [setting.routes.between(worker.store or "", worker.device) for worker in fetching]
-    sizes = [worker.shard * setting.sample_bytes + setting.task.vector_bytes for worker in fetching]
+    ways, sizes = [way for way, _ in fetches], [size for _, size in fetches]
     rates = shared_rates(ways)
     lone = max(way.latency_s + size / rate for way, size, rate in zip(ways, sizes, rates, strict=True))
     pipes: dict[Pipe, float] = {}
@@ -293,6 +292,18 @@ def startup_seconds(setting: Setting, workers: Sequence[Worker]) -> float:
     return min(lone, max(busiest, max(way.seconds(s) for way, s in zip(ways, sizes, strict=True))))
 
 
+def _fetches(setting: Setting, workers: Sequence[Worker]) -> list[tuple[Route, float]]:
+    """What workers get from their stores before they begin, and on which way."""
+    return [
+        (
+            setting.routes.between(worker.store, worker.device),
+            float(worker.shard * setting.sample_bytes + setting.task.vector_bytes),
+        )
+        for worker in workers
+        if worker.store is not None
+    ]
+
+
 def _prediction(
     setting: Setting, workers: Sequence[Worker], servers: Sequence[Server], terms: tuple[Term, ...],
     startup: float, traffic: Sequence[tuple[Route, float]],
@@ -300,11 +311,12 @@ def _prediction(
     time_s = sum(term.seconds for term in terms)
     devices = dict.fromkeys([*(w.device for w in workers), *(s.device for s in servers)])
     rent = time_s * sum(setting.continuum.device(device).price_usd_per_s for device in devices)
+    priced = [*traffic, *_fetches(setting, workers)]
     return Prediction(
         time_s=time_s,
         epoch_s=(time_s - startup) / setting.epochs,
         bytes_sent=sum(amount for way, amount in traffic if way.pipes),
-        wan_bytes=sum(amount for way, amount in traffic if way.wide_area),
-        cost_usd=rent + sum(amount * way.price_usd_per_byte for way, amount in traffic),
+        wan_bytes=sum(amount for way, amount in priced if way.wide_area),
+        cost_usd=rent + sum(amount * way.price_usd_per_byte for way, amount in priced),
         terms=terms,
     )

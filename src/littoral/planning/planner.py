@@ -27,6 +27,8 @@ from littoral.planning.plan import Plan, Prediction, Server, Worker
 from littoral.units import show_bytes, show_duration, show_rate
 
 PLANNERS = ["fair", "proportional"]
+PLACEMENTS = 6  # places for servers to try
+SERVER_VECTORS = 4  # weights, gradient, optimiser and a message
 LONGEST_S = 100 * 365 * 86400.0  # a plan beyond a century is a slip of the pen
 
 # Statistical efficiency relied on when a strategy is to be chosen: samples a synchronous run needs, divided by what
@@ -42,11 +44,21 @@ def make_plan(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
         raise InputError(f"unknown planner {job.planner!r}", remedy=remedy, key="planner")
     planners = PLANNERS if job.planner == "auto" else [job.planner]
     strategies = list(EFFICIENCY_PRIOR) if job.strategy == "auto" else [job.strategy]
-    drafts = [_draft(replace(job, strategy=s, planner=p), footprint, recipe) for s in strategies for p in planners]
+    drafts: list[Plan] = []
+    refusals: list[Infeasible] = []
+    for strategy in strategies:
+        for planner in planners:
+            try:
+                draft = _draft(replace(job, strategy=strategy, planner=planner), footprint, recipe)
+                _refuse(job, draft)
+                drafts.append(draft)
+            except Infeasible as refusal:
+                refusals.append(refusal)
+    if not drafts:
+        raise refusals[0]
     best = min(drafts, key=lambda plan: _merit(job, plan))
-    if len(drafts) > 1:
+    if len(strategies) * len(planners) > 1:
         best = replace(best, reasons=(_choice(job, best, drafts), *best.reasons))
-    _refuse(job, best)
     return best
 
 
@@ -69,7 +81,8 @@ def _choice(job: Job, best: Plan, drafts: Sequence[Plan]) -> str:
         f"{plan.strategy}/{plan.planner} {show_duration(plan.predicted.time_s)}" for plan in drafts if plan is not best
     )
     name = f"{best.strategy}/{best.planner} {show_duration(best.predicted.time_s)}"
-    return f"chosen for {job.objective}: {name}; the alternatives: {others}"
+    prior = "; asynchronous times count 1/0.85, for staleness" if job.strategy == "auto" else ""
+    return f"chosen for {job.objective}: {name}; the alternatives: {others or 'none keeps the limits'}{prior}"
 
 
 def _draft(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
@@ -85,7 +98,17 @@ def _draft(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
         epochs=job.epochs,
     )
     devices = _eligible(job)
-    servers = _place_servers(job, setting, devices, footprint, strategy) if strategy.needs_servers else ()
+    _check_backups(strategy, devices)
+    placements = _placements(job, setting, devices, footprint, strategy) if strategy.needs_servers else [()]
+    drafts = [_draft_with(job, setting, footprint, recipe, strategy, devices, servers) for servers in placements]
+    return min(drafts, key=lambda plan: plan.predicted.time_s)
+
+
+def _draft_with(
+    job: Job, setting: Setting, footprint: Footprint, recipe: Recipe, strategy: Any, devices: Sequence[str],
+    servers: tuple[Server, ...],
+) -> Plan:  # fmt: skip
+    continuum, routes = setting.continuum, setting.routes
     limits = [_largest_batch(continuum, device, footprint) for device in devices]
     in_step = math.isfinite(strategy.limit)  # workers wait for each other
     batches = _batches(job, setting, devices, servers if in_step else (), limits, recipe)
@@ -103,6 +126,13 @@ def _draft(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
         epochs=job.epochs, split=job.split, alpha=job.alpha, predicted=predicted,
         reasons=_reasons(setting, workers, servers),
     )  # fmt: skip
+
+
+def _check_backups(strategy: Any, devices: Sequence[str]) -> None:
+    backups = getattr(strategy, "backups", 0)
+    if backups >= len(devices):
+        remedy = f"give fewer backups than workers ({len(devices)})"
+        raise InputError(f"{backups} backups", remedy=remedy, key="strategy")
 
 
 def _eligible(job: Job) -> tuple[str, ...]:
@@ -196,10 +226,10 @@ def _stores(continuum: Continuum, routes: Routes, devices: Sequence[str]) -> lis
     ]
 
 
-def _place_servers(
+def _placements(
     job: Job, setting: Setting, devices: Sequence[str], footprint: Footprint, strategy: Any
-) -> tuple[Server, ...]:
-    """Servers go where the workers' exchange ends soonest, one per device while there are devices."""
+) -> list[tuple[Server, ...]]:
+    """Where servers may well be: where the workers' exchange ends soonest comes first."""
     candidates = job.servers or job.continuum.device_names
     size = float(footprint.vector_bytes)
 
@@ -210,12 +240,23 @@ def _place_servers(
         seconds = last_arrival(zeros, there, size) + last_arrival(zeros, back, size)
         return seconds, job.continuum.device_names.index(device)
 
-    ranked = sorted(candidates, key=burden)
+    slices = -(-size // strategy.servers)
+    roomy = [name for name in candidates if job.continuum.device(name).memory_bytes >= SERVER_VECTORS * slices]
+    if not roomy:
+        need = show_bytes(SERVER_VECTORS * slices)
+        raise Infeasible(f"memory binds: no device that may serve has the {need} that a server needs")
+    ranked = sorted(roomy, key=burden)
+    first = ranked[:PLACEMENTS] if len(devices) <= 64 else ranked[:1]
+    return [_servers(footprint, strategy.servers, ranked[k:] + ranked[:k]) for k in range(len(first))]
+
+
+def _servers(footprint: Footprint, count: int, devices: Sequence[str]) -> tuple[Server, ...]:
+    """``count`` servers on the devices in turn, each with its slice of the vector."""
     length = footprint.parameters + footprint.buffers
-    cuts = [round(i * length / strategy.servers) for i in range(strategy.servers + 1)]
+    cuts = [round(i * length / count) for i in range(count + 1)]
     return tuple(
-        Server(name=f"ps-{i + 1}", device=ranked[i % len(ranked)], start=cuts[i], stop=cuts[i + 1])
-        for i in range(strategy.servers)
+        Server(name=f"ps-{i + 1}", device=devices[i % len(devices)], start=cuts[i], stop=cuts[i + 1])
+        for i in range(count)
     )
 
 
@@ -234,7 +275,7 @@ def _reasons(setting: Setting, workers: Sequence[Worker], servers: Sequence[Serv
         finite = [rate for rate in rates if math.isfinite(rate)]
         slowest = f"; the slowest worker reaches it at {show_rate(min(finite))}" if finite else ""
         reasons.append(
-            f"{server.name} is on {server.device}, where the exchange with all workers ends soonest{slowest}"
+            f"{server.name} is on {server.device}, of the places tried the one with the shortest prediction{slowest}"
         )
     return tuple(reasons)
 
@@ -266,11 +307,31 @@ def _check_cost(job: Job, plan: Plan) -> None:
 def _check_apps(job: Job, plan: Plan) -> None:
     for worker in plan.workers:
         device = job.continuum.device(worker.device)
-        for app in job.continuum.apps_on(worker.device):
-            latency = cost.app_latency(device, app, training=True)
+        apps = job.continuum.apps_on(worker.device)
+        for app in apps:
+            latency = cost.app_latency(device, app, [other for other in apps if other is not app])
             if latency > app.deadline_s:
                 raise Infeasible(
-                    f"app {app.name!r} on device {worker.device!r} binds: with training beside it it takes "
-                    f"{show_duration(latency)}, its deadline is {show_duration(app.deadline_s)}; leave the device "
+                    f"app {app.name!r} on device {worker.device!r} binds: with training and all else beside it it may "
+                    f"take {show_duration(latency)}, its deadline is {show_duration(app.deadline_s)}; leave the device "
                     "out under 'workers'"
                 )
+
+
+def check_plan(plan: Plan, job: Job, footprint: Footprint) -> None:
+    """Refuse a plan, from a file perhaps, that is not one for this job."""
+    from littoral.strategies.strategy import make_strategy
+
+    make_strategy(plan.strategy, plan.parameters)
+    devices, stores = job.continuum.device_names, [store.name for store in job.continuum.stores]
+    held = sorted((server.start, server.stop) for server in plan.servers)
+    ends = [0, *(stop for _, stop in held)], [*(start for start, _ in held), footprint.parameters + footprint.buffers]
+    wrong = [f"device {name!r} is not in the continuum" for name in plan.device_of.values() if name not in devices]
+    wrong += [f"worker {w.name!r} has batch {w.batch}" for w in plan.workers if not 1 <= w.batch <= w.shard]
+    wrong += [f"store {w.store!r} is not in the continuum" for w in plan.workers if w.store not in (None, *stores)]
+    if plan.samples != footprint.samples:
+        wrong.append(f"its shards sum to {plan.samples} samples, the task has {footprint.samples}")
+    if held and ends[0] != ends[1]:
+        wrong.append("its servers do not hold the vector between them")
+    if wrong:
+        raise InputError(f"not a plan for this job: {wrong[0]}", remedy="make one with 'littoral plan --save'")

@@ -37,7 +37,7 @@ from littoral.worlds.simulated.node import SimulatedNode
 from littoral.worlds.simulated.post import Parcel, Post
 from littoral.worlds.simulated.ring import Ring
 
-PATIENCE_S = 3600.0  # virtual time to wait for a node without which nothing goes on
+PATIENCE_S = 3 * 3600.0  # virtual time to wait for a node without which nothing goes on
 STALL_S = 30 * 86400.0  # virtual time without a sample used after which a run is stuck
 
 
@@ -86,10 +86,10 @@ class Session:
 
     def _until_stopped(self) -> Iterator[Event]:
         while not self._stopped:
-            alive = self.kernel.run()
+            alive = self.kernel.run(until=self.books.last_use_s + self._patience())
             batch, self._events = self._events, []
             yield from batch
-            if not self._stopped and (not alive or self.kernel.now - self.books.last_use_s > self._patience()):
+            if not alive and not self._stopped:
                 self._stop(self._missing() or "stuck: every node waits for another")
         yield from self._events
 
