@@ -83,7 +83,7 @@ def job(described: Job, footprint: Footprint) -> str:
         f"{continuum(described.continuum)}\n\njob {described.name}: {described.task}, {footprint.samples} samples, "
         f"{footprint.parameters} parameters ({show_bytes(footprint.vector_bytes)}), until {until}\n"
         f"strategy {described.strategy}, planner {described.planner}, objective {described.objective}, "
-        f"{len(described.faults)} faults\nno problem found"
+        f"{len(described.faults)} faults\nno problem found in the files"
     )
 
 
