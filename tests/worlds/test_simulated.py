@@ -368,3 +368,26 @@ def test_resuming_from_a_checkpoint_finishes_the_work_exactly_once() -> None:
     # All-reduce has no memory but model and optimiser, so the resumed half repeats the original to the last bit.
     ours, theirs = (s.session.nodes["w-1"].model.vector for s in (resumed, whole))
     assert (ours == theirs).all()
+
+
+def test_faults_that_still_last_take_effect_again_after_a_resumption() -> None:
+    slow = Fault(at_s=0.1, kind="slow-device", node="w-1", factor=0.2)
+    gone = fail_at("w-3", 0.2)
+    job, keeper = small_job(epochs=4, faults=[slow, gone]), MemoryKeeper()
+    whole = simulate(job, keeper=keeper, timing_only=True)
+    first = MemoryKeeper()
+    original = first.save
+
+    def save_once(tensors: dict[str, object], metadata: dict[str, object]) -> None:
+        if first.saved is None:
+            original(tensors, metadata)
+
+    first.save = save_once  # type: ignore[method-assign]
+    simulate(job, keeper=first, timing_only=True)
+    resumed = simulate(job, keeper=first, timing_only=True, resume=True)
+    pace = {e.samples: e.t - e.start for e in whole.of(Computed) if e.node == "w-1" and e.start > 1.0}
+    again = [e for e in resumed.of(Computed) if e.node == "w-1"]
+    assert all(e.t - e.start == pytest.approx(5 * e.samples / 100.0) for e in again)
+    assert max(pace.values()) > 0.2  # the slow-down was there in the first place
+    assert [event.node for event in resumed.of(NodeLost)] == ["w-3"]
+    assert not any(e.node == "w-3" for e in resumed.of(Computed))
