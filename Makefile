@@ -1,3 +1,4 @@
+# make demo-lab   real processes in an emulated continuum, beside PyTorch DDP (as root)
 # make demo   the main job: three plans of one training job compared, with a report
 # make test   the test suite
 # Both set up everything they need in .venv by themselves.
@@ -6,7 +7,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check bench docs format clean
+.PHONY: demo demo-lab test check bench docs format clean
+
+demo-lab: $(READY)
+	$(BIN)/python benchmarks/lab.py --demo
 
 demo: $(READY)
 	$(BIN)/littoral compare examples/edge-cluster/job.yaml --strategies allreduce,parameter_server \
@@ -34,10 +38,13 @@ format: $(READY)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+# The lab's router is compiled where there is a C compiler, and slower Python elsewhere; root gets the compiler.
 $(READY): pyproject.toml constraints.txt
+	@if [ "$$(id -u)" = 0 ] && ! command -v gcc >/dev/null && command -v apt-get >/dev/null; then \
+	    apt-get -qq update && apt-get -qq install -y --no-install-recommends gcc libc6-dev || true; fi
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,report,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,report,apps,ray,dev]'
 	touch $(READY)
 
 clean:

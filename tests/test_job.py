@@ -17,6 +17,7 @@ from littoral.job import (
     LINK_FAULTS,
     NODE_FAULTS,
     OBJECTIVES,
+    POLICIES,
     SPLITS,
     Fault,
     Job,
@@ -32,6 +33,7 @@ sites: [{name: plant}, {name: region, tier: cloud}]
 devices:
 - {name: nano-1, site: plant, kind: jetson-nano, count: 2}
 - {name: gpu, site: region, kind: t4}
+stores: [{name: camera, site: plant}]
 links:
 - {between: [plant, plant], bandwidth: 1 Gbit/s}
 - {between: [plant, region], bandwidth: 20 Mbit/s}
@@ -59,6 +61,8 @@ faults:
 - {at: 0 s, node: gpu, kind: slow-device, factor: 0.25}
 - {at: 5 s, link: [region, plant], kind: slow-link, factor: 0.1, for: 1 s}
 - {at: 5 s, link: [plant, plant], kind: partition}
+- {at: 6 s, node: camera, kind: pause, for: 2 s}
+- {at: 7 s, node: coordinator, kind: crash}
 """
 
 
@@ -110,6 +114,8 @@ def test_every_key(folder: Path) -> None:
             Fault(at_s=0.0, kind="slow-device", node="gpu", factor=0.25),
             Fault(at_s=5.0, kind="slow-link", link=("region", "plant"), factor=0.1, seconds=1.0),
             Fault(at_s=5.0, kind="partition", link=("plant", "plant")),
+            Fault(at_s=6.0, kind="pause", node="camera", seconds=2.0),
+            Fault(at_s=7.0, kind="crash", node="coordinator"),
         ),
     )
     assert job.continuum == load_continuum(folder / "c.yaml")
@@ -119,6 +125,8 @@ def test_every_key(folder: Path) -> None:
         "gpu",
         "region--plant",
         "plant--plant",
+        "camera",
+        "coordinator",
     ]
 
 
@@ -128,6 +136,11 @@ def test_defaults(folder: Path) -> None:
     assert job == plain
     assert load(folder, MINIMAL + "target: {epochs: 3}\n") == replace(plain, epochs=3)
     assert load(folder, MINIMAL + "limits: {}\ndata: {}\nfaults: []\nworkers: []\n") == plain
+
+
+@pytest.mark.parametrize(("word", "policy"), [*((p, p) for p in POLICIES), ("continue", "elastic")])
+def test_what_to_do_about_failures(folder: Path, word: str, policy: str) -> None:
+    assert load(folder, f"{MINIMAL}on_failure: {word}\n").on_failure == policy
 
 
 def test_the_name_is_the_files_or_its_folders(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,10 +157,10 @@ def test_places_are_those_of_the_keys(folder: Path) -> None:
     job = load(folder, FULL)
     assert job.places["task"] == (folder / "my.yaml", 3)
     assert job.places["planner"] == (folder / "my.yaml", 8)
-    assert job.places["links"] == (folder / "c.yaml", 6)
+    assert job.places["links"] == (folder / "c.yaml", 7)
     with pytest.raises(InputError, match=r"my.yaml:7: bad mode; use asp"), blame(job, "strategy"):
         raise InputError("bad mode", remedy="use asp")
-    with pytest.raises(InputError, match=r"c.yaml:6: no link"), blame(job, "strategy"):
+    with pytest.raises(InputError, match=r"c.yaml:7: no link"), blame(job, "strategy"):
         raise InputError("no link", key="links")
     with pytest.raises(InputError, match=r"^other.csv: empty$"), blame(job, "task"):
         raise InputError("empty", file="other.csv")
@@ -201,7 +214,7 @@ changes = st.fixed_dictionaries(
         "split": st.sampled_from(SPLITS),
         "alpha": st.floats(1e-3, 1e3),
         "evaluate_every": st.floats(0.01, 100),
-        "on_failure": st.sampled_from(["continue", "stop"]),
+        "on_failure": st.sampled_from(POLICIES),
         "faults": st.lists(faults(), max_size=3).map(tuple),
         "seed": st.integers(0, 2**31),
     }
@@ -244,7 +257,8 @@ def test_any_job_written_and_read_is_the_same(folder: Path, change: dict[str, ob
         ("data: {alpha: 0}", ("alpha: 0 is out of range",)),
         ("data: {slit: iid}", ("'slit'", "did you mean 'split'?")),
         ("evaluate_every: 0", ("evaluate_every: 0 is out of range",)),
-        ("on_failure: retry", ("on_failure: 'retry' is unknown",)),
+        ("on_failure: retry", ("on_failure: 'retry' is unknown", "deepedge", "elastic", "stop")),
+        ("on_failure: deep-edge", ("on_failure: 'deep-edge' is unknown", "did you mean 'deepedge'?")),
         ("seed: -1", ("seed: -1 is too small",)),
         ("stratgy: auto", ("unknown key 'stratgy'", "did you mean 'strategy'?")),
         ("faults: {at: 1 s}", ("faults: expected a list",)),
@@ -265,6 +279,11 @@ def test_keys_are_checked(folder: Path, rest: str, parts: tuple[str, ...]) -> No
         ("at: -1 s, node: gpu, kind: crash", ("at", "negative")),
         ("at: 1 s, kind: crash", ("'node' is missing",)),
         ("at: 1 s, node: gpx, kind: crash", ("unknown node 'gpx'", "did you mean 'gpu'?")),
+        ("at: 1 s, node: camra, kind: crash", ("unknown node 'camra'", "did you mean 'camera'?")),
+        ("at: 1 s, node: cordinator, kind: pause", ("unknown node", "did you mean 'coordinator'?")),
+        ("at: 1 s, node: camera, kind: leave", ("'leave' cannot happen to 'camera'", "use crash or pause")),
+        ("at: 1 s, node: coordinator, kind: restart", ("'restart' cannot happen to 'coordinator'",)),
+        ("at: 1 s, node: coordinator, kind: slow-device", ("cannot happen to 'coordinator'", "name a device")),
         ("at: 1 s, node: gpu, kind: crash, for: 0 s", ("for", "zero")),
         ("at: 1 s, node: gpu, kind: crash, factor: 0.5", ("unknown key 'factor'",)),
         ("at: 1 s, node: gpu, kind: crash, fr: 1 s", ("unknown key 'fr'", "did you mean 'for'?")),
@@ -302,6 +321,6 @@ def test_what_a_job_needs(folder: Path, text: str, line: int, parts: tuple[str, 
 
 def test_an_error_in_the_continuum_names_its_own_file(folder: Path) -> None:
     (folder / "c.yaml").write_text(CONTINUUM.replace("20 Mbit/s", "20"))
-    with pytest.raises(InputError, match=r"c.yaml:8: bandwidth: 20 has no unit") as caught:
+    with pytest.raises(InputError, match=r"c.yaml:9: bandwidth: 20 has no unit") as caught:
         load(folder, MINIMAL)
     assert os.fspath(caught.value.file or "") == str(folder / "c.yaml")

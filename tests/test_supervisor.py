@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from littoral.commands import Admit, Exclude, Rebatch, Relaunch, SaveCheckpoint, Stop
-from littoral.events import EpochFinished, Evaluated, NodeLost, NodeReturned, OutOfMemory
+from littoral.commands import Admit, Command, Exclude, Rebatch, Relaunch, Restart, SaveCheckpoint, Stop
+from littoral.events import EpochFinished, Evaluated, NodeLost, NodeReturned, OutOfMemory, Resumed, RunFinished
 from littoral.planning.plan import Plan, Prediction, Server, Worker
-from littoral.supervisor import Supervisor
+from littoral.strikes import Strikes
+from littoral.supervisor import NOBODY, Supervisor
 
 PLAN = Plan(
     planner="fair",
@@ -66,3 +67,110 @@ def test_stop_on_failure_if_asked() -> None:
 
 def test_out_of_memory_makes_the_batch_smaller() -> None:
     assert Supervisor(PLAN).handle(OutOfMemory(t=1.0, node="a", batch=64, limit=20)) == [Rebatch("a", 20)]
+
+
+def test_the_old_word_for_elastic_is_understood() -> None:
+    for word in ("continue", "elastic"):
+        supervisor = Supervisor(PLAN, on_failure=word)
+        assert supervisor.handle(NodeLost(t=1.0, node="b", reason="crashed")) == [Exclude("b", {"a": 30.0})]
+
+
+def test_nodes_it_does_not_plan_with_are_none_of_its_business() -> None:
+    """A store, for which its readers wait; or a loss that is told twice."""
+    for word in ("elastic", "deepedge", "stop"):
+        supervisor = Supervisor(PLAN, on_failure=word)
+        assert supervisor.handle(NodeLost(t=1.0, node="disk", reason="crashed")) == []
+        assert supervisor.handle(NodeReturned(t=2.0, node="disk")) == []
+    supervisor = Supervisor(PLAN, on_failure="deepedge")
+    assert [len(lose(supervisor, "a")) for _ in range(3)] == [1, 0, 0]
+    assert supervisor.strikes.count("a") == 1
+
+
+# -- deepedge ---------------------------------------------------------------------------------------------------
+
+BOTH = {"a": 30.0, "b": 10.0}
+
+
+def lose(supervisor: Supervisor, node: str) -> list[Command]:
+    return supervisor.handle(NodeLost(t=1.0, node=node, reason="crashed"))
+
+
+def bring(supervisor: Supervisor, node: str) -> list[Command]:
+    return supervisor.handle(NodeReturned(t=2.0, node=node))
+
+
+def test_deepedge_kills_all_and_begins_again_with_those_who_are_there() -> None:
+    supervisor = Supervisor(PLAN, on_failure="deepedge")
+    assert supervisor.begin() == []
+    assert lose(supervisor, "b") == [Restart({"a": 30.0})]
+    assert bring(supervisor, "b") == [Admit("b", BOTH)]
+    assert lose(supervisor, "ps-1") == [Restart(BOTH)]
+    assert bring(supervisor, "ps-1") == [Restart(BOTH)]
+    assert lose(supervisor, "a") == [Restart({"b": 10.0})]
+    assert lose(supervisor, "b") == [Restart({})]
+    assert [supervisor.strikes.count(name) for name in ("a", "b", "ps-1")] == [1, 2, 1]
+
+
+def test_deepedge_leaves_a_worker_out_after_three_strikes() -> None:
+    supervisor = Supervisor(PLAN, on_failure="deepedge")
+    for _ in range(2):
+        lose(supervisor, "b")
+        assert bring(supervisor, "b") == [Admit("b", BOTH)]
+    assert lose(supervisor, "b") == [Restart({"a": 30.0})]
+    assert bring(supervisor, "b") == []
+    assert lose(supervisor, "b") == []
+
+
+def test_a_server_is_needed_however_often_it_fails() -> None:
+    supervisor = Supervisor(PLAN, on_failure="deepedge")
+    for _ in range(5):
+        assert lose(supervisor, "ps-1") == bring(supervisor, "ps-1") == [Restart(BOTH)]
+
+
+def test_strikes_of_earlier_runs_exclude_before_work_starts() -> None:
+    strikes = Strikes().begin_run().struck("b").struck("b").struck("b").begin_run()
+    supervisor = Supervisor(PLAN, on_failure="deepedge", strikes=strikes)
+    assert supervisor.begin() == [Exclude("b", {"a": 30.0})]
+    assert bring(supervisor, "b") == lose(supervisor, "b") == []
+    assert Supervisor(PLAN, on_failure="elastic", strikes=strikes).begin() == []
+
+
+def test_when_strikes_exclude_everybody_the_run_ends_and_says_so() -> None:
+    strikes = Strikes().begin_run().struck("b").struck("b").struck("b").struck("a").struck("a")
+    supervisor = Supervisor(PLAN, on_failure="deepedge", strikes=strikes)
+    supervisor.begin()
+    assert lose(supervisor, "a") == [Stop(NOBODY, failed=True)]
+    later = Supervisor(PLAN, on_failure="deepedge", strikes=supervisor.strikes.begin_run())
+    assert later.begin() == [Stop(NOBODY, failed=True)]
+
+
+def test_a_good_end_forgives_those_who_were_not_lost() -> None:
+    strikes = Strikes().begin_run().struck("a").struck("b").struck("ps-1").begin_run()
+    supervisor = Supervisor(PLAN, on_failure="deepedge", strikes=strikes)
+    lose(supervisor, "b")
+    bring(supervisor, "b")
+    supervisor.handle(Resumed(t=3.0, since=0.0, samples=0))
+    supervisor.handle(EpochFinished(t=9.0, epoch=1, left=0))
+    supervisor.handle(RunFinished(t=9.0, reason="epochs"))
+    assert [supervisor.strikes.count(name) for name in ("a", "b", "ps-1")] == [0, 2, 0]
+
+
+def test_a_bad_end_forgives_nobody_and_other_policies_leave_strikes_alone() -> None:
+    strikes = Strikes().begin_run().struck("a").begin_run()
+    for policy in ("elastic", "stop"):
+        supervisor = Supervisor(PLAN, on_failure=policy, strikes=strikes)
+        lose(supervisor, "b")
+        supervisor.handle(EpochFinished(t=9.0, epoch=1, left=0))
+        assert supervisor.strikes == strikes
+
+
+def test_what_was_learned_is_void_once_everybody_goes_back() -> None:
+    """News of an epoch may already be under way when a rollback is ordered; it must not end the run."""
+    for policy, node in (("elastic", "ps-1"), ("deepedge", "ps-1"), ("deepedge", "a")):
+        supervisor = Supervisor(PLAN, on_failure=policy, target=0.5)
+        lose(supervisor, node)
+        bring(supervisor, node)
+        assert supervisor.handle(EpochFinished(t=2.0, epoch=1, left=0)) == []
+        assert [supervisor.handle(evaluated(0.9)) for _ in range(3)] == [[], [], []]
+        supervisor.handle(Resumed(t=2.0, since=1.0, samples=40))
+        assert supervisor.handle(EpochFinished(t=3.0, epoch=0, left=40)) == [SaveCheckpoint()]

@@ -35,6 +35,10 @@ PlannerName = Annotated[str | None, typer.Option(help="Instead of the job's: fai
 TimingOnly = Annotated[bool, typer.Option("--timing-only", help="No mathematics: times and bytes only.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout.")]
 Out = Annotated[Path, typer.Option(help="Folder in which runs are kept.")]
+WorldName = Annotated[str, typer.Option(help="Where to run: simulated, processes (this machine) or ray (a cluster).")]
+InLab = Annotated[bool, typer.Option("--lab", help="Emulate the continuum: real processes, shaped links, CPU quotas.")]
+Address = Annotated[str, typer.Option(help="Of the Ray cluster to join (default: this machine's).")]
+ContinuumFile = Annotated[Path, typer.Argument(help="A continuum's YAML file.", show_default=False)]
 
 
 def main() -> None:
@@ -111,13 +115,16 @@ def run(
     strategy: StrategyName = None,
     planner: PlannerName = None,
     plan_file: Annotated[Path | None, typer.Option("--plan", help="Run a plan saved by 'littoral plan'.")] = None,
+    world: WorldName = "simulated",
+    lab: InLab = False,
+    address: Address = "",
     timing_only: TimingOnly = False,
     trace: Annotated[bool, typer.Option(help="Journal every step and message.")] = True,
     resume: Annotated[Path | None, typer.Option(help="Go on with an interrupted run: its folder.")] = None,
     out: Out = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
-    """Train: in the simulated world, with real gradients in virtual time."""
+    """Train: with real gradients in virtual time, or with real processes here, in the lab or on a Ray cluster."""
     from littoral import terminal
     from littoral.result import FINISHED
     from littoral.run import Options, free_folder, resumable, run_plan
@@ -131,7 +138,10 @@ def run(
     else:
         job = _load(file, strategy, planner)
         decided = _saved_plan(plan_file, job) if plan_file else _plan(job)
-        options = Options(seed=job.seed if seed is None else seed, timing_only=timing_only, detail=trace)
+        options = Options(
+            world=_world(world, lab), lab=lab, address=address, seed=job.seed if seed is None else seed,
+            timing_only=timing_only, detail=trace,
+        )  # fmt: skip
         folder = free_folder(out, job, decided, options.seed)
     _warn_of_idle_faults(job, decided)
     with Progress(job, decided) as progress:
@@ -187,6 +197,71 @@ def report(
     _write_report([run for path in runs for run in _runs_in(path)], out, png)
 
 
+@app.command()
+def fidelity(
+    file: JobFile,
+    strategies: Annotated[str, typer.Option(help="Names, separated by commas; name:key=value for parameters.")] = "",
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a job in the lab and in virtual time: predicted against measured (as root)."""
+    from littoral import terminal
+    from littoral.fidelity import compare_worlds, fidelity_document, measured_continuum
+    from littoral.worlds.lab.lab import Lab
+    from littoral.worlds.processes.launch import Forge
+
+    job = _load(file)
+    _task(job)
+    jobs = [_with(job, name) for name in strategies.split(",") if name] or [job]
+    with Lab.up(job.continuum) as lab, Forge() as forge:
+        print("measuring step times on every device", file=sys.stderr)
+        measured = measured_continuum(job, lab)
+        found = [
+            compare_worlds(each, lab, forge, measured=measured, seed=job.seed if seed is None else seed,
+                           progress=lambda text: print(text, file=sys.stderr))
+            for each in jobs
+        ]  # fmt: skip
+    print(json.dumps([fidelity_document(each) for each in found]) if as_json else terminal.fidelity(found))
+
+
+lab_app = typer.Typer(help="Emulate a continuum on this machine: namespaces, shaped links, CPU quotas (as root).",
+                      no_args_is_help=True)  # fmt: skip
+app.add_typer(lab_app, name="lab")
+
+
+@lab_app.command("up")
+def lab_up(file: ContinuumFile) -> None:
+    """Bring a lab up and leave it; take it down with 'littoral lab down'."""
+    from littoral.continuum.load import load_continuum
+    from littoral.worlds.lab.lab import up_and_leave
+
+    print(up_and_leave(load_continuum(file)))
+
+
+@lab_app.command("down")
+def lab_down(name: Annotated[str | None, typer.Argument(help="A lab's name (default: all).")] = None) -> None:
+    """Remove a lab, or all of them, also what a killed run left behind."""
+    from littoral.worlds.lab.lab import take_down
+
+    removed = take_down(name)
+    print("\n".join(removed) if removed else "no lab was up")
+
+
+@lab_app.command("check")
+def lab_check(file: ContinuumFile, as_json: AsJson = False) -> None:
+    """Measure every link and device of a lab: asked against achieved."""
+    import msgspec
+
+    from littoral import terminal
+    from littoral.continuum.load import load_continuum
+    from littoral.worlds.lab.lab import check_lab
+
+    rows = check_lab(load_continuum(file), progress=lambda text: print(text, file=sys.stderr))
+    print(json.dumps(msgspec.to_builtins(rows)) if as_json else terminal.lab(rows))
+    if not all(row.within for row in rows):
+        sys.exit(4)
+
+
 # -- parts --------------------------------------------------------------------------------------------------------
 
 
@@ -212,6 +287,18 @@ def _pair(text: str) -> tuple[str, Any]:
     if not equals:
         raise InputError(f"{text!r} is no parameter", remedy="write key=value, such as mode=bsp")
     return key, int(value) if value.isdigit() else value
+
+
+def _world(name: str, lab: bool) -> str:
+    """The world that the options mean; the lab is one for processes."""
+    from littoral.document import suggest
+    from littoral.run import WORLDS
+
+    if name not in WORLDS:
+        raise InputError(f"unknown world {name!r}", remedy=suggest(name, WORLDS))
+    if lab and name == "ray":
+        raise InputError("the lab is on this machine, a Ray cluster is not", remedy="leave out --lab or --world ray")
+    return "processes" if lab else name
 
 
 def _plan(job: Job) -> Plan:

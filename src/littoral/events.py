@@ -138,6 +138,15 @@ class Checkpointed(Event, frozen=True, tag=True):
     samples: int
 
 
+class Refused(Event, frozen=True, tag=True):
+    """Frames or connections that a node's gate turned away: ``count`` of them since the last word about this."""
+
+    node: str
+    peer: str
+    reason: str
+    count: int
+
+
 class DeadlineMissed(Event, frozen=True, tag=True):
     """A background app was late, or dropped a period because the one before still ran (``latency_s`` None)."""
 
@@ -165,6 +174,6 @@ class RunFinished(Event, frozen=True, tag=True):
 
 AnyEvent = (
     RunStarted | Resumed | NodeStarted | NodeFinished | NodeLost | NodeReturned | OutOfMemory | FaultInjected
-    | Fetched | Computed | Sent | Used | EpochFinished | Evaluated | Checkpointed | DeadlineMissed | AppChecked
-    | RunFinished
+    | Fetched | Computed | Sent | Used | EpochFinished | Evaluated | Checkpointed | Refused | DeadlineMissed
+    | AppChecked | RunFinished
 )  # fmt: skip

@@ -18,17 +18,21 @@ from littoral.errors import InputError, brief
 OBJECTIVES = ["makespan", "cost", "fairness"]
 SPLITS = ["iid", "dirichlet", "by-store"]
 NODE_FAULTS = ["crash", "restart", "leave", "pause", "slow-device"]
+SERVICE_FAULTS = ["crash", "pause"]  # of the coordinator and of stores
 MOST_EPOCHS = 100_000  # beyond it is a slip of the pen
 LINK_FAULTS = ["partition", "slow-link"]
+POLICIES = ["elastic", "deepedge", "stop"]
+COORDINATOR = "coordinator"  # what faults call it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """Something that goes wrong at ``at_s``, for ``seconds`` (infinity: for good).
 
-    Node faults name a ``node``, link faults the two ends of a ``link``. A crash with a finite ``seconds`` is
-    followed by a restart; ``restart`` brings back a node that crashed or left. ``factor`` is how much is left of
-    a slowed device's speed or link's rate.
+    Node faults name a ``node`` (a device, a server, a store or the coordinator), link faults the two ends of a
+    ``link``. A crash with a finite ``seconds`` is followed by a restart; a server's or the coordinator's process is
+    started again in any case. ``restart`` brings back a node that crashed or left. ``factor`` is how much is left
+    of a slowed device's speed or link's rate.
     """
 
     at_s: float
@@ -74,7 +78,7 @@ class Job:
     split: str = "iid"
     alpha: float = 0.5
     evaluate_every: float = 0.5  # epochs
-    on_failure: str = "continue"  # or "stop"
+    on_failure: str = "elastic"  # or another of POLICIES
     faults: tuple[Fault, ...] = ()
     seed: int = 0
     places: Mapping[str, tuple[Path, int]] = field(default_factory=dict, compare=False)  # where keys were read
@@ -121,7 +125,7 @@ def load_job(path: Path) -> Job:
         split=data.choice("split", SPLITS, "iid") if data else "iid",
         alpha=data.number("alpha", 0.5, least=1e-3) if data else 0.5,
         evaluate_every=top.number("evaluate_every", 0.5, least=0.01),
-        on_failure=top.choice("on_failure", ["continue", "stop"], "continue"),
+        on_failure=_on_failure(top),
         faults=tuple(_fault(section, continuum) for section in top.sections("faults")),
         seed=top.integer("seed", 0),
         places=_places(top, described),
@@ -232,13 +236,16 @@ def _devices(top: Section, key: str, continuum: Continuum) -> tuple[str, ...]:
     return top.read(key, lambda value: continuum.matching(value if isinstance(value, list) else [value]), ())
 
 
+def _on_failure(top: Section) -> str:
+    """The policy; ``continue`` is what ``elastic`` was called first."""
+    word = top.choice("on_failure", [*POLICIES, "continue"], "elastic")
+    return "elastic" if word == "continue" else word
+
+
 def _fault(section: Section, continuum: Continuum) -> Fault:
     kind = section.choice("kind", NODE_FAULTS + LINK_FAULTS)
     link = _fault_link(section, continuum) if kind in LINK_FAULTS else None
-    node = section.text("node") if kind in NODE_FAULTS else ""
-    known = list(dict.fromkeys([*continuum.device_names, *(f"ps-{i}" for i in range(1, 65))]))
-    if node and node not in known:
-        raise section.error(f"unknown node {node!r}", key="node", remedy=suggest(node, known))
+    node = _fault_node(section, continuum, kind) if kind in NODE_FAULTS else ""
     fault = Fault(
         at_s=section.quantity("at", units.duration),
         kind=kind,
@@ -249,6 +256,19 @@ def _fault(section: Section, continuum: Continuum) -> Fault:
     )
     section.close()
     return fault
+
+
+def _fault_node(section: Section, continuum: Continuum, kind: str) -> str:
+    node = section.text("node")
+    nodes = [*continuum.device_names, *(f"ps-{i}" for i in range(1, 65))]
+    services = [COORDINATOR, *(store.name for store in continuum.stores)]
+    if node not in nodes and node not in services:
+        known = list(dict.fromkeys([*nodes, *services]))
+        raise section.error(f"unknown node {node!r}", key="node", remedy=suggest(node, known))
+    if node not in nodes and kind not in SERVICE_FAULTS:
+        remedy = f"use {' or '.join(SERVICE_FAULTS)}, or name a device"
+        raise section.error(f"{kind!r} cannot happen to {node!r}", key="kind", remedy=remedy)
+    return node
 
 
 def _fault_link(section: Section, continuum: Continuum) -> tuple[str, str]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from littoral.commands import SaveCheckpoint
+from littoral.commands import Command, SaveCheckpoint
 from littoral.continuum.write import continuum_document
 from littoral.errors import InputError
-from littoral.events import Event, RunStarted
-from littoral.job import Job, job_document, load_job
+from littoral.events import Event, FaultInjected, RunStarted
+from littoral.job import COORDINATOR, Job, job_document, load_job
 from littoral.journal import Journal, history, read_journal
 from littoral.learning.mathematics import RealMathematics, TimingOnly
 from littoral.learning.task import Task, load_task
@@ -23,17 +24,23 @@ from littoral.planning.planner import make_plan
 from littoral.result import FINISHED, Tally
 from littoral.rundir import RunFolder
 from littoral.strategies.strategy import make_strategy
+from littoral.strikes import Strikes
 from littoral.supervisor import Supervisor
 from littoral.worlds.simulated.books import Keeper
 from littoral.worlds.simulated.session import Session
+from littoral.worlds.world import Session as World
 
+WORLDS = ["simulated", "processes", "ray"]
 Watcher = Callable[[Event, Tally], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to run, as opposed to what."""
+    """How to run, as opposed to what. ``lab`` emulates the continuum on this machine (processes world, as root)."""
 
+    world: str = "simulated"
+    lab: bool = False
+    address: str = ""  # of a Ray cluster
     seed: int = 0
     timing_only: bool = False
     detail: bool = True  # journal single steps and messages
@@ -42,7 +49,7 @@ class Options:
 
 
 def run_job(job: Job, folder: Path, options: Options = Options(), *, watch: Watcher | None = None) -> dict[str, Any]:
-    """Plan a job and run it in the simulated world; the result, which ``folder`` keeps too."""
+    """Plan a job and run it; the result, which ``folder`` keeps too."""
     task = load_task(job.task, job.task_options, job.recipe)
     plan = make_plan(job, task.footprint(), task.recipe)
     return run_plan(job, task, plan, folder, options, watch=watch)
@@ -59,31 +66,67 @@ def run_plan(
 ) -> dict[str, Any]:
     """Run a plan that was already made."""
     keep = RunFolder(folder)
-    session = open_session(job, task, plan, keep, seed=options.seed, timing_only=options.timing_only)
-    supervisor = Supervisor(plan, target=job.accuracy, on_failure=job.on_failure)
+    counting = job.on_failure == "deepedge"
+    strikes = keep.strikes() if counting else Strikes()
+    begun = strikes if options.resume or not counting else strikes.begin_run()
+    supervisor = Supervisor(plan, target=job.accuracy, on_failure=job.on_failure, strikes=begun)
     reference = keep.reference(job, task, options.seed) if options.reference and not options.timing_only else None
     tally = Tally(job, plan, task.footprint(), options.seed, reference)
-    if options.resume:
-        for event in history(keep.journal, session.resume()):
-            tally.update(event)
-            supervisor.recall(event)
-    else:
-        keep.begin(job, plan)
-        session.emit(_started(job, plan, options))
-    with Journal(keep.journal, append=options.resume, detail=options.detail) as journal:
-        for event in session.events():
-            journal.write(event)
-            tally.update(event)
-            if watch is not None:
-                watch(event, tally)
-            for command in supervisor.handle(event):
-                journal.write(command)
-                if isinstance(command, SaveCheckpoint):
-                    journal.flush()  # what a checkpoint relies on must not be lost before it
-                session.perform(command)
+    with open_world(job, task, plan, keep, options) as session:
+        if options.resume:
+            for event in history(keep.journal, session.resume()):
+                tally.update(event)
+                supervisor.recall(event)
+        else:
+            keep.begin(job, plan)
+            session.emit(_started(job, plan, options))
+        with Journal(keep.journal, append=options.resume, detail=options.detail) as journal:
+
+            def obey(commands: list[Command]) -> None:
+                for command in commands:
+                    journal.write(command)
+                    if isinstance(command, SaveCheckpoint):
+                        journal.flush()  # what a checkpoint relies on must not be lost before it
+                    session.perform(command)
+
+            obey(supervisor.begin())
+            for event in session.events():
+                journal.write(event)
+                tally.update(event)
+                if watch is not None:
+                    watch(event, tally)
+                if isinstance(event, FaultInjected):
+                    journal.flush()  # it may be the coordinator's own
+                obey(supervisor.handle(event))
+                if supervisor.strikes != strikes:
+                    strikes = supervisor.strikes
+                    keep.save_strikes(strikes)
     result = tally.result()
     keep.finish(result)
     return result
+
+
+@contextmanager
+def open_world(job: Job, task: Task, plan: Plan, keep: RunFolder, options: Options) -> Iterator[World]:
+    """A run that has not begun, in the world asked for; whatever that needs is ended with it."""
+    if options.world == "simulated":
+        yield open_session(job, task, plan, keep, seed=options.seed, timing_only=options.timing_only)
+        return
+    if options.timing_only:
+        raise InputError("timing only makes sense in virtual time", remedy="leave out --timing-only, or --world")
+    from littoral.worlds.opening import open_live
+
+    with open_live(
+        job, task, plan, keep, seed=options.seed, world=options.world, lab=options.lab, address=options.address,
+        folder=keep.folder, struck=_times_struck(keep) if options.resume else 0,
+    ) as session:  # fmt: skip
+        yield session
+
+
+def _times_struck(keep: RunFolder) -> int:
+    """Faults of the coordinator that an interrupted run has behind it: they must not kill it again."""
+    events = read_journal(keep.journal)
+    return sum(isinstance(event, FaultInjected) and event.target == COORDINATOR for event in events)
 
 
 def open_session(job: Job, task: Task, plan: Plan, keeper: Keeper, *, seed: int, timing_only: bool = False) -> Session:
@@ -114,7 +157,13 @@ def resumable(folder: Path) -> tuple[Job, Plan, Options]:
     return (
         load_job(folder / "job.yaml"),
         plan,
-        Options(seed=first.seed, timing_only=first.timing_only, resume=True),
+        Options(
+            world=first.world.partition("+")[0],
+            lab=first.world.endswith("+lab"),
+            seed=first.seed,
+            timing_only=first.timing_only,
+            resume=True,
+        ),
     )
 
 
@@ -137,7 +186,7 @@ def _started(job: Job, plan: Plan, options: Options) -> RunStarted:
     return RunStarted(
         t=0.0,
         run=run_name(job, plan, options.seed),
-        world="simulated",
+        world=f"{options.world}+lab" if options.lab else options.world,
         seed=options.seed,
         timing_only=options.timing_only,
         job=job_document(job),

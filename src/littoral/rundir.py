@@ -17,6 +17,7 @@ from littoral.continuum.write import continuum_document
 from littoral.job import Job, job_document
 from littoral.learning.task import Task
 from littoral.planning.plan import Plan
+from littoral.strikes import Strikes
 from littoral.supervisor import CONSECUTIVE
 
 _PACKAGES = ("littoral", "torch", "numpy", "scikit-learn", "msgspec")
@@ -58,6 +59,22 @@ class RunFolder:
             return None
         checkpoint = load_checkpoint(self._checkpoint)
         return checkpoint.tensors, checkpoint.metadata
+
+    # -- strikes ------------------------------------------------------------------------------------------------
+
+    def strikes(self) -> Strikes:
+        """Who failed how often in the runs beside this one."""
+        path = self._strikes
+        return Strikes.from_json(path.read_bytes(), path) if path.exists() else Strikes()
+
+    def save_strikes(self, strikes: Strikes) -> None:
+        """Replace the record."""
+        self._strikes.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(self._strikes, strikes.to_json())
+
+    @property
+    def _strikes(self) -> Path:
+        return self.folder.parent / ".strikes.json"
 
     # -- the yardstick ------------------------------------------------------------------------------------------
 

@@ -1,6 +1,12 @@
 """The pure decision-maker of one run: events in, commands out. No clock, no socket, no state but what it was told.
 
-It is the same in every world, and a journal can be replayed into it.
+It is the same in every world, and a journal can be replayed into it. What it does about a loss is the job's
+``on_failure``:
+
+- ``elastic``: the others keep going and share the lost worker's samples; one that returns joins again.
+- ``deepedge``: everybody is killed and begins again from the last checkpoint, with all who are there; each loss is a
+  strike, and a worker with three of them is left out, in this run and in later ones.
+- ``stop``: the run ends.
 """
 
 from __future__ import annotations
@@ -8,7 +14,7 @@ from __future__ import annotations
 import statistics
 from collections import deque
 
-from littoral.commands import Admit, Command, Exclude, Rebatch, Relaunch, SaveCheckpoint, Stop
+from littoral.commands import Admit, Command, Exclude, Rebatch, Relaunch, Restart, SaveCheckpoint, Stop
 from littoral.events import (
     EpochFinished,
     Evaluated,
@@ -16,28 +22,54 @@ from littoral.events import (
     NodeLost,
     NodeReturned,
     OutOfMemory,
+    Resumed,
 )
 from littoral.planning.plan import Plan
+from littoral.strikes import Strikes
 
 CONSECUTIVE = 3  # evaluations whose median must pass the target: single crossings vary by a fifth between seeds
+NOBODY = "no worker is left: all of them have three strikes"
 
 
 class Supervisor:
-    """Follows a run and says what to do."""
+    """Follows a run and says what to do. ``strikes`` changes by ``deepedge`` losses and good ends only."""
 
-    def __init__(self, plan: Plan, *, target: float | None = None, on_failure: str = "continue") -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        target: float | None = None,
+        on_failure: str = "elastic",
+        strikes: Strikes | None = None,
+    ) -> None:
+        self.strikes = strikes or Strikes()
         self._plan, self._target, self._on_failure = plan, target, on_failure
         self._servers = {server.name for server in plan.servers}
         self._shards = {worker.name: float(worker.shard) for worker in plan.workers}
-        self._members = set(self._shards)
+        self._members = {*self._shards, *self._servers}
         self._recent: deque[float] = deque(maxlen=CONSECUTIVE)
+        self._going_back = False  # to a checkpoint: until then, what is told of the model is void
         self._stopped = False
+
+    def begin(self) -> list[Command]:
+        """What to do before work starts, in a new run or a resumed one: leave out whoever must sit out."""
+        if self._on_failure != "deepedge":
+            return []
+        barred = [name for name in self._shards if self.strikes.excluded(name)]
+        self._members -= set(barred)
+        if len(barred) == len(self._shards):
+            return self._stop(NOBODY, failed=True)
+        return [Exclude(name, self._weights()) for name in barred]
 
     def handle(self, event: Event) -> list[Command]:
         """What to do about ``event``."""
         if self._stopped:
             return []
         match event:
+            case Resumed():
+                self._going_back = False
+            case Evaluated() | EpochFinished() if self._going_back:
+                return []
             case Evaluated(accuracy=accuracy):
                 return self._judge(accuracy)
             case EpochFinished(left=left):
@@ -63,26 +95,49 @@ class Supervisor:
             return self._stop("target")
         return []
 
+    # -- who is in ----------------------------------------------------------------------------------------------
+
     def _lost(self, node: str) -> list[Command]:
+        if node not in self._members:
+            return []  # a store, which its readers wait for, or a worker that is out already
+        self._members.remove(node)
         if self._on_failure == "stop":
             return self._stop(f"{node} was lost", failed=True)
+        if self._on_failure == "deepedge":
+            return self._strike(node)
         if node in self._servers:
             return []  # everybody waits for it: only it has the model
-        self._members.discard(node)
         return [Exclude(node, self._weights())]
 
+    def _strike(self, node: str) -> list[Command]:
+        self.strikes = self.strikes.struck(node)
+        if all(self.strikes.excluded(name) for name in self._shards):
+            return self._stop(NOBODY, failed=True)
+        return [self._go_back(Restart(self._weights()))]
+
     def _returned(self, node: str) -> list[Command]:
-        if node in self._servers:
-            return [Relaunch(node, self._weights())]
-        if node in self._members:
+        if node in self._members or not self._may_return(node):
             return []
         self._members.add(node)
-        return [Admit(node, self._weights())]
+        if node not in self._servers:
+            return [Admit(node, self._weights())]
+        again = self._on_failure == "deepedge"
+        return [self._go_back(Restart(self._weights()) if again else Relaunch(node, self._weights()))]
+
+    def _go_back(self, command: Command) -> Command:
+        self._going_back = True
+        return command
+
+    def _may_return(self, node: str) -> bool:
+        barred = self._on_failure == "deepedge" and self.strikes.excluded(node)
+        return node in self._servers or (node in self._shards and not barred)
 
     def _weights(self) -> dict[str, float]:
         """Work that moves is shared as the plan shared it."""
-        return {name: self._shards[name] for name in sorted(self._members)}
+        return {name: self._shards[name] for name in sorted(self._members & self._shards.keys())}
 
     def _stop(self, reason: str, failed: bool = False) -> list[Command]:
         self._stopped = True
+        if self._on_failure == "deepedge" and not failed:
+            self.strikes = self.strikes.finished_run(self._members)
         return [Stop(reason, failed)]

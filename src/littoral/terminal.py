@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from littoral.continuum.continuum import Continuum
     from littoral.continuum.link import Link
     from littoral.events import Event
+    from littoral.fidelity import Fidelity
     from littoral.job import Job
     from littoral.learning.task import Footprint
     from littoral.planning.plan import Plan
     from littoral.result import Tally
+    from littoral.worlds.lab.check import Measured
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -147,7 +149,7 @@ def result(outcome: Mapping[str, Any], folder: Path) -> str:
     ]  # fmt: skip
     ended = {"target": "target reached", "epochs": "all epochs done"}.get(outcome["reason"], outcome["reason"])
     lines = [
-        f"{outcome['run']}: {ended} after {show_duration(outcome['time_s'])} (virtual), "
+        f"{outcome['run']}: {ended} after {show_duration(outcome['time_s'])}{_virtual(outcome['world'])}, "
         f"predicted {show_duration(outcome['predicted']['time_s'])} for all epochs",
         f"accuracy {_number(outcome['accuracy'])}, {outcome['epochs']:.2f} epochs, "
         f"throughput efficiency {_number(outcome['throughput_efficiency'])}, "
@@ -160,6 +162,41 @@ def result(outcome: Mapping[str, Any], folder: Path) -> str:
         f"kept in {folder}; see it with: littoral report {folder}",
     ]
     return "\n".join(lines)
+
+
+def _virtual(world: str) -> str:
+    return " virtual" if world == "simulated" else ""
+
+
+def lab(rows: Sequence[Measured]) -> str:
+    """The table of 'littoral lab check'."""
+    body = [
+        [row.what, row.where, f"{row.asked:.4g} {row.unit}", f"{row.achieved:.4g} {row.unit}",
+         f"{100 * row.error:+.1f} %", "ok" if row.within else "OFF"]
+        for row in rows
+    ]  # fmt: skip
+    return table(["what", "where", "asked", "achieved", "error", ""], body)
+
+
+def fidelity(found: Sequence[Fidelity]) -> str:
+    """The table of 'littoral fidelity'."""
+    body = [
+        [each.strategy, show_duration(each.predicted.epoch_s), show_duration(each.measured.epoch_s),
+         f"{100 * each.epoch_error:+.1f} %", show_bytes(each.predicted.bytes_sent),
+         show_bytes(each.measured.bytes_sent), f"{100 * each.bytes_error:+.1f} %",
+         f"{each.wait_error:.3f}", f"{each.curve_distance:.4f}"]
+        for each in found
+    ]  # fmt: skip
+    head = ["strategy", "epoch foretold", "measured", "error", "bytes foretold", "measured", "error", "wait", "curve"]
+    waits = [
+        [each.strategy, name, f"{each.predicted.waits[name]:.3f}", f"{each.measured.waits[name]:.3f}"]
+        for each in found
+        for name in each.predicted.waits
+    ]
+    return (
+        f"{table(head, body)}\n\n{table(['strategy', 'worker', 'waits, foretold', 'measured'], waits)}\n\n"
+        "wait: mean difference of the workers' waiting shares; curve: mean difference of accuracy after equal samples"
+    )
 
 
 def comparison(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -221,4 +258,6 @@ class Progress:
         if tally.samples >= self._next:
             self._next = tally.samples + self._step
             seen = "" if tally.accuracy is None else f", accuracy {tally.accuracy:.3f}"
-            self._bar.update(self._task, completed=tally.samples, note=f"{show_duration(event.t)} virtual{seen}")
+            self._bar.update(
+                self._task, completed=tally.samples, note=f"{show_duration(event.t)}{_virtual(tally.world)}{seen}"
+            )

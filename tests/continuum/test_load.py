@@ -23,7 +23,7 @@ devices:
   - {name: box, site: region, label: mine, speed: 5 GFLOP/s, overhead: 2 ms, memory: 1 GB,
      memory_bandwidth: 10 GB/s}
   - {name: pi, site: plant, step: {fixed: 5 ms, per_sample: 2 ms}, memory: 4 GB, downlink: 100 Mbit/s}
-  - {name: old, site: plant, samples_per_second: 50 samples/s, memory: 1 GB}
+  - {name: old, site: plant, samples_per_second: 50 samples/s, memory: 1 GB, cpu: 0.4}
 links:
   - {between: [plant, plant], bandwidth: 300 Mbit/s, shared: true, latency: 2 ms}
   - {between: [plant, region], up: 10 Mbit/s, down: 50 Mbit/s, rtt: 80 ms, price: 0.09 USD/GB, loss: 1e-3,
@@ -69,6 +69,7 @@ def test_devices(full: Continuum) -> None:
     assert (box.memory_bytes_per_s, box.uplink) == (1e10, None)
     assert full.device("pi").step == StepTime(fixed_seconds=0.005, seconds_per_sample=0.002)
     assert full.device("old").step == StepTime(seconds_per_sample=0.02)
+    assert (full.device("old").cpu, full.device("pi").cpu) == (0.4, None)
 
 
 def test_links(full: Continuum) -> None:
@@ -162,6 +163,8 @@ HEAD = "sites: [{name: plant}, {name: region}]\ndevices:\n- {name: a, site: plan
         ("site: plant, kind: t4, jitter: .inf", ("jitter", "out of range")),
         ("site: plant, kind: t4, jitter: 0x" + "f" * 5000, ("jitter", "out of range")),
         ("site: plant, kind: t4, memory: 0x" + "f" * 5000, ("memory: a huge number is not a size",)),
+        ("site: plant, kind: t4, cpu: 0", ("cpu: 0 is out of range",)),
+        ("site: plant, kind: t4, cpu: half", ("cpu: expected a number",)),
         ("site: plant, kind: t4, load: 1.5", ("load", "between 0 and 1")),
         ("site: plant, kind: t4, load: -0.1", ("load", "between 0 and 1")),
         ("site: plant, kind: t4, uplink: 0 Mbit/s", ("uplink: the rate is zero",)),

@@ -66,6 +66,7 @@ def continuums(draw: st.DrawFn) -> Continuum:
             load=draw(signals(share)),
             jitter=draw(st.floats(0, 2)),
             kind=draw(names),
+            cpu=draw(st.none() | st.floats(1e-3, 1e3)),
         )
         for name in things[:count]
     ]

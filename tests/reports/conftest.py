@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from materials import CONTINUUM, PLAN
 
 from littoral.events import (
     AppChecked,

@@ -55,7 +55,7 @@ def test_only_the_first_of_several_runs_is_open(write_run) -> None:
 
 
 def test_names_from_files_cannot_become_markup(write_run) -> None:
-    from conftest import CONTINUUM, PLAN
+    from materials import CONTINUUM, PLAN
 
     evil = "<img src=x onerror=alert(1)>"
     worker = PLAN["workers"][0] | {"name": evil}

@@ -17,7 +17,7 @@ def runs(write_run, times: dict[str, list[float | None]]) -> list:
 
 
 def _plan(planner: str) -> dict:
-    from conftest import PLAN
+    from materials import PLAN
 
     return PLAN | {"planner": planner}
 
@@ -58,7 +58,7 @@ def test_equal_runs_keep_labels_apart(write_run) -> None:
 
 def test_runs_of_different_jobs_are_not_averaged(write_run) -> None:
     """Same name, same strategy, but one continuum is faster: that is another job, not another seed."""
-    from conftest import CONTINUUM
+    from materials import CONTINUUM
 
     other = CONTINUUM | {"links": [CONTINUUM["links"][0] | {"down": "9 MB/s"}, CONTINUUM["links"][1]]}
     rows = rows_of([read_story(write_run("one")), read_story(write_run("two", seed=2, continuum=other))])

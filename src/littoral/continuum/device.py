@@ -60,7 +60,7 @@ class Device:
 
     ``uplink`` and ``downlink`` are its own port's rates (bytes/s); the site's network may be slower.
     ``load`` is the share of the device that others already use; ``jitter`` the relative spread of a step's
-    time.
+    time. ``cpu`` is how many cores an emulation gives it (None: a share in proportion to its speed).
     """
 
     name: str
@@ -74,6 +74,7 @@ class Device:
     load: Signal = NO_LOAD
     jitter: float = 0.0
     kind: str = "custom"
+    cpu: float | None = None
 
     def best_samples_per_s(self, task: Workload, batch: int) -> float:
         """The most it can do alone, with the largest batch that is sensible for it (no load, no network)."""

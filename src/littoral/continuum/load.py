@@ -112,6 +112,7 @@ def _devices(section: Section, sites: list[str]) -> list[Device]:
         "price_usd_per_s": section.quantity("price", units.price_per_time, kind.price_usd_per_s if kind else 0.0),
         "load": _signal(section, "load", units.fraction, _LOAD) or Constant(0.0),
         "jitter": section.number("jitter", DEFAULT_JITTER, most=2.0),
+        "cpu": section.number("cpu", None, least=0.001),
     }
     section.close()
     return [Device(name=each, **common) for each in _numbered(name, count, "count" in section)]

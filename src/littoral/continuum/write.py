@@ -46,7 +46,7 @@ def _device(device: Device) -> dict[str, Any]:
         row["price"] = _quantity(device.price_usd_per_s, "USD/s")
     row["load"] = signal_document(device.load, "")
     row["jitter"] = float(device.jitter)
-    return row
+    return row | ({} if device.cpu is None else {"cpu": float(device.cpu)})
 
 
 def _link(link: Link) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -32,27 +32,49 @@ def step_scale(recipe: Recipe, samples: float) -> float:
     return ratio if ratio <= LINEAR_LIMIT else math.sqrt(ratio * LINEAR_LIMIT)
 
 
-class Shards:
-    """Which samples a span means: each shard's order in an epoch is a seeded shuffle of its own."""
-
-    def __init__(self, dataset: Dataset, indices: Mapping[str, Any], seed: int) -> None:
-        self._dataset, self._indices, self._seed = dataset, indices, seed
-        self._orders: dict[tuple[int, str], Tensor] = {}
+class Batches(Protocol):
+    """Where a learner gets its samples: the data set itself, or what was fetched of it."""
 
     def batch(self, spans: Sequence[Span]) -> tuple[Tensor, Tensor]:
         """Inputs and targets of some spans."""
-        parts = [self._order(span.epoch, span.origin)[span.start : span.stop] for span in spans]
-        index = parts[0] if len(parts) == 1 else torch.cat(parts)
-        return self._dataset.train_x.index_select(0, index), self._dataset.train_y.index_select(0, index)
+        ...
+
+
+class Orders:
+    """What a span means: each shard's order in an epoch is a seeded shuffle of its own, the same on every machine."""
+
+    def __init__(self, sizes: Mapping[str, int], seed: int) -> None:
+        self._sizes, self._seed = sizes, seed
+        self._orders: dict[tuple[int, str], Tensor] = {}
+
+    def positions(self, span: Span) -> Tensor:
+        """Where the span's samples lie in its shard."""
+        return self._order(span.epoch, span.origin)[span.start : span.stop]
 
     def _order(self, epoch: int, origin: str) -> Tensor:
         key = (epoch, origin)
-        if key not in self._orders:
-            if len(self._orders) > 4 * len(self._indices):  # orders of epochs gone by
+        order = self._orders.get(key)
+        if order is None:
+            if len(self._orders) > 4 * len(self._sizes):  # orders of epochs gone by
                 self._orders.clear()
             rng = np.random.default_rng(named_seed(self._seed, f"order/{epoch}/{origin}"))
-            self._orders[key] = torch.from_numpy(rng.permutation(self._indices[origin]))
-        return self._orders[key]
+            order = self._orders[key] = torch.from_numpy(rng.permutation(self._sizes[origin]))
+        return order
+
+
+class Shards:
+    """The samples of every shard, taken from the data set."""
+
+    def __init__(self, dataset: Dataset, indices: Mapping[str, Any], seed: int) -> None:
+        self._dataset = dataset
+        self._indices = {name: torch.from_numpy(np.array(index, dtype=np.int64)) for name, index in indices.items()}
+        self._orders = Orders({name: len(index) for name, index in indices.items()}, seed)
+
+    def batch(self, spans: Sequence[Span]) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of some spans."""
+        parts = [self._indices[span.origin][self._orders.positions(span)] for span in spans]
+        index = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return self._dataset.train_x.index_select(0, index), self._dataset.train_y.index_select(0, index)
 
 
 def named_seed(seed: int, name: str) -> int:
@@ -112,6 +134,7 @@ class Holder:
         self.load(state["vector"].clone())
         prefix = "optimizer."
         memory = {name[len(prefix) :]: v for name, v in state.items() if name.startswith(prefix)}
+        self._optimizer = None  # what it remembers is of another model
         if memory:
             self._make_optimizer().load_state(memory)
 
@@ -124,7 +147,7 @@ class Holder:
 class Learner(Holder):
     """A whole replica that can compute gradients on its node's samples."""
 
-    def __init__(self, task: Task, shards: Shards, seed: int, recipe: Recipe | None = None) -> None:
+    def __init__(self, task: Task, shards: Batches, seed: int, recipe: Recipe | None = None) -> None:
         self.replica = Replica(task, seed)
         self._shards = shards
         super().__init__(self.replica.vector, recipe or task.recipe, self.replica.trained)

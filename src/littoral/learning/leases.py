@@ -190,6 +190,11 @@ class Ledger:
         """Samples not yet used, over all epochs."""
         return self.total * self.epochs - self.done
 
+    @property
+    def next_number(self) -> int:
+        """Every lease given out so far has a lower number."""
+        return self._next + 1
+
     def open(self, worker: str) -> int:
         """Samples the worker has still to lease."""
         return sum(len(span) for span in self._todo.get(worker, ()))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from littoral.learning.phantom import PhantomModel
-from littoral.learning.task import Footprint, Recipe, Task, require_torch
+from littoral.learning.task import Dataset, Footprint, Recipe, Task, require_torch
 from littoral.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -46,24 +46,20 @@ class RealMathematics:
         import torch
 
         from littoral.learning.learner import Shards, named_seed
-        from littoral.learning.partition import partition
         from littoral.learning.replica import Replica
 
         torch.set_num_threads(1)
         self._task, self._seed = task, named_seed(seed, "model") % 2**63
         self._recipe = recipe or task.recipe
         self._dataset = task.data()
-        sizes = [worker.shard for worker in plan.workers]
-        groups = _groups(plan) if plan.split == "by-store" else None
-        rng = named_seed(seed, "shards")
-        labels = self._dataset.train_y.numpy()
-        split: Any = plan.split
-        cuts = partition(labels, sizes, split, rng, plan.alpha, groups)
-        indices = {worker.name: cut for worker, cut in zip(plan.workers, cuts, strict=True)}
-        self._shards = Shards(self._dataset, indices, seed)
+        self._shards = Shards(self._dataset, shard_indices(plan, seed, self._dataset), seed)
         self._judge = Replica(task, self._seed)
         self._initial = self._judge.vector.clone()
         self.length = len(self._judge)
+
+    def initial(self, start: int, stop: int) -> Any:
+        """A slice of the vector that training begins with."""
+        return self._initial[start:stop]
 
     def worker(self, name: str) -> Any:
         """A worker's whole replica; all start alike."""
@@ -83,6 +79,18 @@ class RealMathematics:
             self._judge.load(vector, source.start)
         verdict = self._judge.evaluate(self._dataset, self._task)
         return verdict.accuracy, verdict.loss
+
+
+def shard_indices(plan: Plan, seed: int, dataset: Dataset) -> dict[str, Any]:
+    """Which samples of the training set each worker's shard holds, in its base order; the same on every machine."""
+    from littoral.learning.learner import named_seed
+    from littoral.learning.partition import partition
+
+    split: Any = plan.split
+    sizes = [worker.shard for worker in plan.workers]
+    groups = _groups(plan) if split == "by-store" else None
+    cuts = partition(dataset.train_y.numpy(), sizes, split, named_seed(seed, "shards"), plan.alpha, groups)
+    return {worker.name: cut for worker, cut in zip(plan.workers, cuts, strict=True)}
 
 
 def _groups(plan: Plan) -> list[Any]:

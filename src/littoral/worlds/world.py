@@ -19,3 +19,11 @@ class Session(Protocol):
     def perform(self, command: Command) -> None:
         """Do what the supervisor asked, now."""
         ...
+
+    def emit(self, event: Event) -> None:
+        """Add an event of the caller's."""
+        ...
+
+    def resume(self) -> float:
+        """Before ``events``: begin from the last checkpoint instead of from nothing; when that was."""
+        ...

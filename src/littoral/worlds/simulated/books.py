@@ -103,7 +103,9 @@ class Books:
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Make the present state resumable."""
+        """Make the present state resumable, if anybody is left who holds the model."""
+        if self._session.strategy.replicated and not self._session.members:
+            return
         now = self._session.kernel.now
         tensors: dict[str, Any] = {}
         for source in self._sources():

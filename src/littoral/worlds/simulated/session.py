@@ -1,22 +1,22 @@
 """One run in virtual time: nodes, their machines and the network between them, driven by the kernel.
 
-The coordinator (ledger, evaluation, membership) costs no virtual time and its commands take effect at once; a node
-that dies is noticed after ``DETECTION_S``. docs/assumptions.md lists what is left out.
+The coordinator (ledger, evaluation, membership) costs no virtual time and its commands take effect at once, but it
+can be away; a node that dies is noticed after ``DETECTION_S``. docs/assumptions.md lists what is left out.
 """
 
 from __future__ import annotations
 
 import gc
+import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from littoral.commands import Admit, Command, Exclude, Rebatch, Relaunch, SaveCheckpoint, Stop
+from littoral.commands import Admit, Command, Exclude, Rebatch, Relaunch, Restart, SaveCheckpoint, Stop
 from littoral.continuum.routes import Routes
 from littoral.continuum.signal import Constant
 from littoral.events import (
     Event,
-    Fetched,
     NodeFinished,
     NodeStarted,
     Resumed,
@@ -26,16 +26,19 @@ from littoral.events import (
 from littoral.job import Job
 from littoral.planning.plan import Plan
 from littoral.strategies.strategy import Strategy
-from littoral.worlds.node import Joined, Left, PeerLost, Received, Regrouped
+from littoral.worlds.node import PeerLost, Received, Regrouped
 from littoral.worlds.simulated.apps import AppRunner
 from littoral.worlds.simulated.books import Books, Keeper, Mathematics
+from littoral.worlds.simulated.coordinator import Coordinator
 from littoral.worlds.simulated.faults import Faults
-from littoral.worlds.simulated.kernel import Kernel, park
+from littoral.worlds.simulated.kernel import Kernel
 from littoral.worlds.simulated.machine import Machine
-from littoral.worlds.simulated.network import Flow
+from littoral.worlds.simulated.membership import Membership
 from littoral.worlds.simulated.node import SimulatedNode
+from littoral.worlds.simulated.outages import Outages
 from littoral.worlds.simulated.post import Parcel, Post
 from littoral.worlds.simulated.ring import Ring
+from littoral.worlds.simulated.stores import Stores
 
 PATIENCE_S = 3 * 3600.0  # virtual time to wait for a node without which nothing goes on
 STALL_S = 30 * 86400.0  # virtual time without a sample used after which a run is stuck
@@ -52,19 +55,24 @@ class Session:
         self.kernel = Kernel()
         self.members: tuple[str, ...] = tuple(worker.name for worker in plan.workers)
         self.routes = Routes(job.continuum)
-        self._device_of = dict(plan.device_of)
-        self.post = Post(self.kernel, self.routes, self._device_of.__getitem__, self._arrive)
+        self.device_of = dict(plan.device_of)
+        self.post = Post(self.kernel, self.routes, self.device_of.__getitem__, self._arrive)
         self.machines = {d.name: Machine(self.kernel, d) for d in job.continuum.devices}
         self.nodes: dict[str, SimulatedNode] = {}
         self.ring = Ring(self)
         self.books = Books(self, mathematics, keeper)
-        self._fetching: dict[str, list[Flow]] = {}
+        self.stores = Stores(self)
+        self.coordinator = Coordinator(self)
+        self.membership = Membership(self)
         self._events: list[Event] = []
+        self._acts: list[Callable[[], None]] = []
+        self._halted = True  # nobody's program runs
         self._stopped = False
         self.apps = AppRunner(self)
+        self.outages = Outages(self)
         self._faults = Faults(self)
         batches = {worker.name: worker.batch for worker in plan.workers}
-        for name, device in self._device_of.items():
+        for name, device in self.device_of.items():
             model = self.books.new_model(name)
             self.nodes[name] = SimulatedNode(self, name, self.machines[device], model, batches.get(name, 0))
         for machine in self.machines.values():
@@ -78,7 +86,8 @@ class Session:
         collecting = gc.isenabled()
         gc.disable()
         try:
-            self._begin()
+            if not self._stopped:
+                self._begin()
             yield from self._until_stopped()
         finally:
             if collecting:
@@ -87,11 +96,24 @@ class Session:
     def _until_stopped(self) -> Iterator[Event]:
         while not self._stopped:
             alive = self.kernel.run(until=self.books.last_use_s + self._patience())
-            batch, self._events = self._events, []
-            yield from batch
+            if not self.coordinator.away:
+                batch, self._events = self._events, []
+                yield from batch
+            if not self._stopped:
+                self._act()
             if not alive and not self._stopped:
-                self._stop(self._missing() or "stuck: every node waits for another")
+                self._give_up(self._missing() or self.stores.unreached() or "stuck: every node waits for another")
         yield from self._events
+
+    def _give_up(self, reason: str) -> None:
+        if self.coordinator.away:
+            self.coordinator.forget()
+        self._stop(reason)
+
+    def _act(self) -> None:
+        acts, self._acts = self._acts, []
+        for act in acts:
+            act()
 
     def _patience(self) -> float:
         """How long nothing may be learned before a run is given up."""
@@ -99,15 +121,31 @@ class Session:
 
     def _missing(self) -> str:
         """Without whom nothing can go on."""
+        if self.coordinator.away:
+            return "the coordinator does not answer"
         for server in self.plan.servers:
             if not self.nodes[server.name].alive:
                 return f"{server.name} was lost and did not return"
-        return "" if self.members else "no worker is left"
+        return self.stores.missing() if self.members else "no worker is left"
 
     def emit(self, event: Event) -> None:
         """Tell the supervisor and the journal, when the instant is over."""
         self._events.append(event)
         self.kernel.pause()
+
+    def afterwards(self, act: Callable[[], None]) -> None:
+        """Do something when what happened up to now has been told and answered."""
+        self._acts.append(act)
+        self.kernel.pause()
+
+    def forget_untold(self, keep: Callable[[Event], bool]) -> None:
+        """Nobody will hear of what has not been told yet, except of what is to be kept."""
+        self._events = [event for event in self._events if keep(event)]
+
+    def later(self, seconds: float, act: Callable[[], None]) -> None:
+        """Do something after a while; after an infinite one, never."""
+        if math.isfinite(seconds):
+            self.kernel.call_at(self.kernel.now + seconds, lambda _: act())
 
     def random(self, stream: str) -> random.Random:
         """A generator of its own for each purpose: more noise here does not shift the dice there."""
@@ -118,25 +156,30 @@ class Session:
             self.books.evaluate()
         self.apps.start()
         self._faults.start()
-        for server in self.plan.servers:
-            self.start(server.name)
-        for worker in self.plan.workers:
-            self.start(worker.name, fetch=True)
+        self.start_all()
 
     # -- programs -----------------------------------------------------------------------------------------------
 
-    def start(self, name: str, fetch: bool = False) -> None:
+    def start_all(self) -> None:
+        """Run everybody's program who takes part."""
+        self._halted = False
+        for server in self.plan.servers:
+            self.start(server.name)
+        for member in self.members:
+            self.start(member)
+
+    def start(self, name: str) -> None:
         """Run a node's program from its beginning, if the node is there to run it."""
         node = self.nodes[name]
-        if node.alive:
+        if node.alive and not self._halted:
             node.running = True
-            node.spawn(self._life(node, fetch))
+            node.spawn(self._life(node))
 
-    async def _life(self, node: SimulatedNode, fetch: bool) -> None:
+    async def _life(self, node: SimulatedNode) -> None:
         self.emit(NodeStarted(self.kernel.now, node.name))
-        if fetch:
-            await self._fetch(node, self.plan.worker(node.name).shard)
         is_server = any(server.name == node.name for server in self.plan.servers)
+        if not is_server:
+            await self.stores.provide(node.name)
         program = self.strategy.server if is_server else self.strategy.worker
         while True:
             try:
@@ -148,32 +191,18 @@ class Session:
         node.running = False
         self.emit(NodeFinished(self.kernel.now, node.name))
 
-    async def _fetch(self, node: SimulatedNode, samples: int) -> None:
-        """Get the model and ``samples`` samples from the worker's store, if its data is not there already."""
-        store = self.plan.worker(node.name).store
-        if store is None:
-            return
-        size = samples * self.footprint.sample_bytes + self.footprint.vector_bytes
-        start, task = self.kernel.now, self.kernel.current
-        self._carry(store, node.name, size, lambda: self.kernel.call_soon(task))
-        await park()
-        self.emit(Fetched(self.kernel.now, node.name, size, start))
-
-    def _carry(self, store: str, node: str, size: int, done: Any) -> None:
-        route = self.routes.between(store, self._device_of[node])
-        if not route.pipes:
-            self.kernel.call_at(self.kernel.now + route.latency_s, lambda _: done())
-            return
-        flow = self.post.network.start(
-            route, size, lambda: self.kernel.call_at(self.kernel.now + route.latency_s, lambda _: done())
-        )
-        self._fetching.setdefault(node, []).append(flow)
-
     def withdraw(self, name: str) -> None:
         """A node is gone: nothing it sends, is sent or fetches uses the network any more."""
         self.post.drop(name)
-        for flow in self._fetching.pop(name, ()):
-            self.post.network.stop(flow)
+        self.stores.interrupt(name)
+
+    def halt(self) -> None:
+        """End every program, with whatever is under way between them."""
+        self._halted = True
+        self.ring.abort()
+        for node in self.nodes.values():
+            node.kill()
+            self.withdraw(node.name)
 
     def _arrive(self, parcel: Parcel) -> Any:
         channel = parcel.channel
@@ -191,11 +220,13 @@ class Session:
     def perform(self, command: Command) -> None:
         match command:
             case Exclude(node=node, heirs=heirs):
-                self._exclude(node, heirs)
+                self.membership.exclude(node, heirs)
             case Admit(node=node, weights=weights):
-                self._admit(node, weights)
+                self.membership.admit(node, weights)
             case Relaunch(node=node, weights=weights):
-                self._relaunch(node, weights)
+                self.membership.relaunch(node, weights)
+            case Restart(weights=weights):
+                self.membership.restart(weights)
             case Rebatch(node=node, batch=batch):
                 self.nodes[node].batch = batch
             case SaveCheckpoint():
@@ -204,72 +235,6 @@ class Session:
                 self._stop(reason)
             case _:
                 raise AssertionError(f"unknown command {command}")
-
-    def _exclude(self, gone: str, heirs: dict[str, float]) -> None:
-        self.members = tuple(name for name in self.members if name != gone)
-        self.books.ledger.release_all(gone)
-        got = self.books.ledger.hand_over(gone, heirs)
-        self.ring.abort()
-        for node in self.nodes.values():
-            if node.alive and node.name != gone:
-                node.lose(gone)
-                node.deliver_soon(Received(gone, Left(gone)))
-        for name in sorted(got):
-            self._supply(name, got[name])
-
-    def _supply(self, name: str, samples: int) -> None:
-        """A node got more work: its data follows in the background, and its program goes on if it had ended."""
-        store = self.plan.worker(name).store
-        ledger = self.books.ledger
-        epochs_left = max(1, self.plan.epochs - ledger.done // ledger.total)
-        if samples and store is not None:
-            size, start = samples // epochs_left * self.footprint.sample_bytes, self.kernel.now
-            self._carry(store, name, size, lambda: self.emit(Fetched(self.kernel.now, name, size, start)))
-        if ledger.open(name) and not self.nodes[name].running:
-            self.start(name)
-
-    def _admit(self, name: str, weights: dict[str, float]) -> None:
-        node = self.nodes[name]
-        node.alive = True
-        order = [worker.name for worker in self.plan.workers]
-        self.members = tuple(sorted({*self.members, name}, key=order.index))
-        if self.strategy.replicated:
-            self._copy_model(name)
-        self.ring.abort()
-        got = self.books.ledger.rebalance(weights)
-        for other in self.nodes.values():
-            if other.alive and other.name != name:
-                other.deliver_soon(Received(name, Joined(name)))
-        if not node.running:
-            self.start(name, fetch=True)
-        for heir in sorted(got):
-            if heir != name:
-                self._supply(heir, 0)
-
-    def _copy_model(self, name: str) -> None:
-        """Give a worker that joins the model of another; if nobody has it any more, the checkpoint's."""
-        donor = next((m for m in self.members if m != name), None)
-        if donor is not None:
-            source: Any = self.nodes[donor].model
-            target: Any = self.nodes[name].model
-            target.restore(source.state())
-        else:
-            since = float(self.books.restore()["t"])
-            self.emit(Resumed(self.kernel.now, since, self.books.ledger.done))
-
-    def _relaunch(self, name: str, weights: dict[str, float]) -> None:
-        """A server's memory is gone: everybody goes back to the last checkpoint."""
-        self.nodes[name].alive = True
-        for node in self.nodes.values():
-            node.kill()
-            self.post.drop(node.name)
-        since = float(self.books.restore()["t"])
-        self.books.ledger.hand_over_orphans(weights)  # of whoever has left since the checkpoint
-        self.emit(Resumed(self.kernel.now, since, self.books.ledger.done))
-        for server in self.plan.servers:
-            self.start(server.name)
-        for member in self.members:
-            self.start(member)
 
     def _stop(self, reason: str) -> None:
         self.apps.finish()
@@ -280,11 +245,9 @@ class Session:
 
     def resume(self) -> float:
         """Begin from the last checkpoint instead of from nothing, with every worker of the plan; when it was."""
-        saved = self.books.restore()
+        saved = self.membership.restore()
         self.kernel.now = self.books.last_use_s = since = float(saved["t"])
         if "apps" in saved:
             self.apps.restore(saved["apps"])
-        if set(saved["members"]) != set(self.members):  # those excluded then have no work of their own now
-            self.books.ledger.rebalance({worker.name: float(worker.shard) for worker in self.plan.workers})
         self.emit(Resumed(since, since, self.books.ledger.done))
         return since

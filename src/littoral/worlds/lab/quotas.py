@@ -1,0 +1,38 @@
+"""Which share of this machine's cores each emulated device gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from littoral.continuum.continuum import Continuum
+from littoral.continuum.device import Device
+from littoral.errors import InputError
+
+SHARED_OUT = 0.9  # of the machine: the rest is for the router and for whoever started the lab
+MOST_ASKED = 0.95
+
+
+def cpu_quotas(continuum: Continuum, cores: float, asked: Mapping[str, float] | None = None) -> dict[str, float]:
+    """Cores per device: what ``asked`` or the device's ``cpu`` says, the rest in proportion to speed."""
+    given = {device.name: device.cpu for device in continuum.devices if device.cpu is not None} | dict(asked or {})
+    left = [device for device in continuum.devices if device.name not in given]
+    used = sum(given.values())
+    if used > MOST_ASKED * cores:
+        found = f"the devices ask for {used:g} cores, and of this machine's {cores:g} the lab can give {MOST_ASKED:.0%}"
+        raise InputError(found, remedy="lower 'cpu', in the same proportion for all")
+    if left and used >= SHARED_OUT * cores:
+        found = f"the devices with 'cpu' take {used:g} of {cores:g} cores and leave nothing for {left[0].name!r}"
+        raise InputError(found, remedy="give every device its 'cpu', or lower the others'")
+    speeds = _speeds(left)
+    share = (SHARED_OUT * cores - used) / sum(speeds.values()) if speeds else 0.0
+    return {name: given[name] if name in given else share * speeds[name] for name in continuum.device_names}
+
+
+def _speeds(devices: list[Device]) -> dict[str, float]:
+    """Relative speeds; a step time in seconds and one in FLOP/s cannot be compared without a task."""
+    timed = {device.name: 1.0 / s for device in devices if (s := device.step.seconds_per_sample) is not None}
+    rated = {device.name: device.step.flops for device in devices if device.step.seconds_per_sample is None}
+    if timed and rated:
+        found = f"{next(iter(timed))!r} has a step time and {next(iter(rated))!r} a speed: the lab cannot compare them"
+        raise InputError(found, remedy="give each device its 'cpu', such as 'cpu: 0.4'")
+    return timed or rated

@@ -1,0 +1,149 @@
+"""How many bytes to have under way to one peer, and in how large pieces: enough to fill the link, and little more.
+
+    window = delivery rate x (shortest round trip + 20 ms)          chunk = delivery rate x 5 ms
+
+What is under way beyond rate x round trip stands in queues, where nothing can overtake it; 20 ms of it keep the link
+busy while an acknowledgement is late (a peer with a CPU quota may answer only every 20 ms). The rate is measured from
+acknowledgements while the window is what limits us, the round trip from chunks that met no queue of ours: every ten
+seconds the pipe runs empty once so that there is such a chunk. Cardwell et al., "BBR", ACM Queue 14 (2016).
+"""
+
+from __future__ import annotations
+
+from littoral.worlds.wire.delivery import Delivery
+
+START_BYTES = 64 * 1024
+LEAST_BYTES, MOST_BYTES = 8 * 1024, 16 * 1024**2
+LEAST_CHUNK, MOST_CHUNK = 4 * 1024, 8 * 1024**2
+SLACK_S = 0.020
+CHUNK_S = 0.005
+_FAST = 400e6  # bytes per second, from which a vector in one frame is worth more: its receiver need not copy it
+_PACE = 1.2  # faster than the rate we know, or we would never learn of a better one
+_LOOK_EVERY_S, _PROBE_EVERY_S = 1.0, 10.0
+
+
+class Window:
+    """Fed with acknowledgements, says how much may be under way. Knows no socket and no clock."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """A new connection: what was known about the path may no longer hold."""
+        self.round_trip: float | None = None  # seconds, the shortest since the last probe
+        self.in_flight = 0
+        self._delivery = Delivery()
+        self._growing, self._grown, self._stalls = True, START_BYTES, 0
+        self._round = (0.0, 0, 0)  # when it began, bytes delivered then, and bytes delivered at which it ends
+        self._last_trip, self._least_trip = 0.0, float("inf")  # the latest, and the shortest since we last looked
+        self._looked = self._probed = 0.0
+        self._probing = False
+        self._paced_until = 0.0  # when what was sent would have left, a little faster than the link
+
+    def forget_in_flight(self) -> None:
+        """Nothing is under way after all; the path is the same."""
+        self.in_flight, self._probing = 0, False
+        self._delivery.pause()
+
+    @property
+    def rate(self) -> float | None:
+        """Bytes per second that the path delivers, once that was measured."""
+        return self._delivery.rate
+
+    @property
+    def limit(self) -> int:
+        """Bytes that may be under way before the next chunk is cut."""
+        return 0 if self._probing else self._target
+
+    @property
+    def _target(self) -> int:
+        if self._growing or self.rate is None:
+            return self._grown
+        return _between(LEAST_BYTES, self.rate * ((self.round_trip or 0.0) + SLACK_S) + LEAST_CHUNK, MOST_BYTES)
+
+    @property
+    def chunk(self) -> int:
+        """Bytes of the next chunk."""
+        if self.round_trip is None:
+            return LEAST_CHUNK  # the first after a probe measures the path and not itself
+        if self.rate is None:
+            return _between(LEAST_CHUNK, self._grown / 4, MOST_CHUNK)
+        return MOST_CHUNK if self.rate > _FAST else _between(LEAST_CHUNK, self.rate * CHUNK_S, MOST_CHUNK)
+
+    def pace(self, now: float) -> float:
+        """Seconds to wait before the next chunk: a whole window at once would stand in a queue on its way."""
+        return 0.0 if self._growing else max(0.0, self._paced_until - SLACK_S / 2 - now)
+
+    def sent(self, size: int, now: float) -> None:
+        """A chunk left."""
+        if self.in_flight == 0:
+            self._begin_round(now)
+        self.in_flight += size
+        if self.rate is not None:
+            self._paced_until = max(now, self._paced_until) + size / (self.rate * _PACE)
+
+    def pause(self) -> None:
+        """We have nothing to send, or may not: deliveries from here on say nothing about the link."""
+        self._delivery.pause()
+        self._stalls = 0
+
+    def heard(self, round_trip: float, now: float) -> None:
+        """A round trip was measured."""
+        if self.round_trip is None:
+            self._probed, self.round_trip = now, round_trip
+        self.round_trip = min(self.round_trip, round_trip)
+        self._last_trip, self._least_trip = round_trip, min(self._least_trip, round_trip)
+
+    def acknowledged(self, size: int, sent_at: float, now: float) -> None:
+        """``size`` more bytes arrived; the last of them left at ``sent_at``."""
+        self.in_flight -= size
+        self.heard(now - sent_at, now)
+        self._delivery.update(size, now, self._target, self._full_trip_s)
+        if self._delivery.total >= self._round[2]:
+            self._end_round(now)
+        if now - self._looked > _LOOK_EVERY_S:
+            self._look(now)
+        if self._probing:
+            self._end_probe(now)
+
+    @property
+    def _full_trip_s(self) -> float:
+        """How long a round trip takes when our own window is all that queues."""
+        return (self._target + self.chunk) / self.rate if self.rate else SLACK_S
+
+    def _begin_round(self, now: float) -> None:
+        self._round = (now, self._delivery.total, self._delivery.total + self.in_flight)
+
+    def _end_round(self, now: float) -> None:
+        began, delivered, _ = self._round
+        size = self._delivery.total - delivered
+        if self._growing and now > began and size >= self._grown // 2:
+            self._grow(size / (now - began), now)
+        self._begin_round(now)
+
+    def _grow(self, rate: float, now: float) -> None:
+        """A window's worth went there and back: while that still gets faster and nothing queues up, double it."""
+        self._stalls = 0 if self.rate is None or rate > 1.25 * self.rate else self._stalls + 1
+        if self.rate is None or rate > self.rate:
+            self._delivery.learn(rate, now)
+        queued_s = self._last_trip - (self.round_trip or 0.0)
+        self._growing = queued_s < SLACK_S and self._stalls < 2 and self._grown < MOST_BYTES
+        self._grown = min(2 * self._grown, MOST_BYTES)
+
+    def _look(self, now: float) -> None:
+        """Ask for a bare round trip now and then, and soon when even the shortest is too long to be our own queue."""
+        too_long = self._least_trip > self._full_trip_s + SLACK_S
+        if not self._growing and now - self._probed > (_LOOK_EVERY_S if too_long else _PROBE_EVERY_S):
+            self._probing, self._probed = True, now
+        self._looked, self._least_trip = now, float("inf")
+
+    def _end_probe(self, now: float) -> None:
+        """The pipe is empty; or control messages, which go out all the same, keep it from ever being so."""
+        empty = self.in_flight < LEAST_CHUNK
+        if empty or now - self._probed > 2 * self._full_trip_s:
+            self._probing = False
+            self.round_trip = None if empty else self.round_trip
+
+
+def _between(least: int, value: float, most: int) -> int:
+    return max(least, min(most, int(value)))

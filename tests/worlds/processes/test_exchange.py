@@ -1,0 +1,84 @@
+"""The all-reduce between processes, played by coroutines that hand messages to each other."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import torch
+
+from littoral.learning.learner import Holder
+from littoral.learning.leases import Lease, Span
+from littoral.learning.task import Recipe
+from littoral.worlds.node import Gradient, Message, Received, Reduced
+from littoral.worlds.processes.exchange import bounds, exchange
+
+
+class Player:
+    """A member whose messages go straight into the others' hands."""
+
+    def __init__(self, name: str, members: tuple[str, ...], table: dict[str, Player]) -> None:
+        self.name, self.members, self._table = name, members, table
+        self.model = Holder(torch.zeros(1), Recipe(lr=0.1), 1)
+        self.sent = 0
+        self._inbox: list[tuple[str, Message]] = []
+        table[name] = self
+
+    async def send(self, target: str, message: Message) -> None:
+        self.sent += message.size
+        await asyncio.sleep(0)
+        self._table[target]._inbox.append((self.name, message))
+
+    async def receive(self, *kinds: type[Message], sender: str | None = None) -> Received:
+        while True:
+            for index, (source, message) in enumerate(self._inbox):
+                if source == sender and isinstance(message, kinds):
+                    del self._inbox[index]
+                    return Received(source, message)
+            await asyncio.sleep(0)
+
+
+def gradient(seed: int, samples: int, length: int = 103) -> Gradient:
+    lease = Lease(seed, f"w-{seed}", (Span(0, f"w-{seed}", 0, samples),)) if samples else None
+    vector = torch.randn(length, generator=torch.Generator().manual_seed(seed)) if samples else torch.zeros(length)
+    return Gradient(vector, samples, lease, None)
+
+
+def reduce(gradients: list[Gradient]) -> tuple[list[tuple[Reduced, Any]], list[Player]]:
+    members = tuple(f"w-{i}" for i in range(len(gradients)))
+    table: dict[str, Player] = {}
+    players = [Player(name, members, table) for name in members]
+
+    async def all_of_them() -> list[Any]:
+        return await asyncio.gather(*(exchange(p, g, 1) for p, g in zip(players, gradients, strict=True)))  # type: ignore[arg-type]
+
+    return asyncio.run(all_of_them()), players
+
+
+@pytest.mark.parametrize("samples", [[4], [8, 8], [8, 4, 2], [5, 0, 3, 7, 1]])
+def test_everyone_gets_the_same_weighted_mean(samples: list[int]) -> None:
+    gradients = [gradient(i, count) for i, count in enumerate(samples)]
+    results, _ = reduce(gradients)
+    expected = sum(g.vector * g.samples for g in gradients) / sum(samples)
+    for reduced, leases in results:
+        assert reduced.samples == sum(samples)
+        torch.testing.assert_close(reduced.vector, expected)
+        assert torch.equal(reduced.vector, results[0][0].vector)  # bit for bit
+        assert [lease.worker for lease in leases] == [f"w-{i}" for i, count in enumerate(samples) if count]
+
+
+def test_a_round_without_samples_says_so() -> None:
+    results, _ = reduce([gradient(i, 0) for i in range(3)])
+    assert all(reduced.samples == 0 and not leases for reduced, leases in results)
+
+
+def test_it_sends_the_bytes_of_a_ring() -> None:
+    n, length = 4, 10_000
+    _, players = reduce([gradient(i, 8, length) for i in range(n)])
+    for player in players:
+        assert player.sent == pytest.approx(2 * (n - 1) / n * 4 * length, rel=0.05)
+
+
+def test_bounds_cover_everything() -> None:
+    assert bounds(2, 4) == [(0, 0), (0, 1), (1, 1), (1, 2)]
