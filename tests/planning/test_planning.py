@@ -177,7 +177,7 @@ def test_objectives_choose_differently() -> None:
 
 def test_auto_finds_the_plan_that_keeps_the_limits() -> None:
     """The server's device is dear: the faster asynchronous plan breaks the budget, all-reduce keeps it."""
-    continuum = small_continuum([100.0] * 6, latency_s=0.2)
+    continuum = small_continuum([100.0] * 9, latency_s=0.2)  # a ring of nine: sixteen hops
     priced = tuple(dataclasses.replace(d, price_usd_per_s=1.0 if d.name == "hub" else 0.0) for d in continuum.devices)
     job = small_job(continuum=dataclasses.replace(continuum, devices=priced), planner="auto")
     job = dataclasses.replace(job, strategy="auto")

@@ -29,7 +29,7 @@ from littoral.events import (
 )
 from littoral.job import Fault, Job
 from littoral.testing import MemoryKeeper, fail_at, simulate, small_continuum, small_job
-from littoral.worlds.simulated.ring import ring_bytes
+from littoral.worlds.simulated.ring import leg_bytes
 
 MODES = [("allreduce", {}), ("parameter_server", {"mode": "asp"}), ("parameter_server", {"mode": "bsp"}),
          ("parameter_server", {"mode": "ssp", "bound": 2}),
@@ -41,21 +41,26 @@ def timed(job: Job, **options: object) -> object:
 
 
 def test_a_step_takes_what_the_formulas_say() -> None:
-    """Two equal workers, ring: compute + 2(n-1)/n M/r + 2(n-1) latency + three passes over memory."""
+    """Two equal workers: compute + 2(n-1)/n M/r + two hops of latency + three passes over memory."""
     job = small_job(continuum=small_continuum((100.0, 100.0), bandwidth=1e4, latency_s=0.05), epochs=1)
     story = simulate(job, timing_only=True)
     vector = story.session.footprint.vector_bytes
-    step = 8 / 100 + (ring_bytes(vector, 2) + HEADER_BYTES) / 1e4 + 2 * 0.05 + 3 * vector / 20e9
+    step = 8 / 100 + leg_bytes(vector, 2) / 1e4 + 2 * 0.05 + 3 * vector / 20e9
     steps = 240 / 2 / 8
     last = story.of(Computed)[-1]
     assert last.t == pytest.approx((steps - 1) * step + 8 / 100)
 
 
-def test_ring_bytes_are_the_textbook_amount() -> None:
-    story = simulate(small_job(workers=3, epochs=1), timing_only=True)
+@pytest.mark.parametrize(("workers", "legs", "headers"), [(3, 2, 2), (10, 1, 1)])
+def test_all_reduce_bytes_are_the_textbook_amount(workers: int, legs: int, headers: int) -> None:
+    """Each member sends 2(n-1)/n of the vector, directly to the others or around a ring."""
+    story = simulate(small_job(workers=workers, epochs=1), timing_only=True)
     vector = story.session.footprint.vector_bytes
-    shares = [event for event in story.of(Sent) if event.message == "RingShare"]
-    assert {event.size - HEADER_BYTES for event in shares} == {-(-2 * 2 * vector // 3)}
+    shares = [event for event in story.of(Sent) if event.message == "Share" and event.source == "w-1"]
+    first = [event for event in shares if event.t == shares[0].t]
+    assert len(first) == legs
+    expected = 2 * (workers - 1) / workers * vector
+    assert sum(event.size - headers * HEADER_BYTES for event in first) == pytest.approx(expected, abs=2 * legs)
 
 
 def test_a_push_takes_latency_plus_size_over_rate() -> None:

@@ -3,7 +3,7 @@
 Symbols: M vector bytes, n workers, b_i batch, d_i shard, c_i seconds of a step on worker i (with load and apps), r the
 rate of a way once everyone who passes its slowest pipe took a share, l one-way latency.
 
-    all-reduce    step    = max c_i + 2(n-1)/n M/r + 2(n-1) mean l + update
+    all-reduce    step    = max c_i + 2(n-1)/n M/r + 2 max l + update       (a ring beyond 8: 2(n-1) mean l)
     server, bsp   step    = everyone's pull at once + last push, served in order of arrival + update
     server, asp   cycle_i = c_i + push_i + pull_i, stretched by the queue at the busiest shared pipe
 """
@@ -84,14 +84,27 @@ def update_seconds(setting: Setting, device: str, size: float) -> float:
 # -- strategies ---------------------------------------------------------------------------------------------------
 
 
-def ring_seconds(setting: Setting, devices: Sequence[str], size: float) -> tuple[float, float]:
-    """Transfer and latency of a ring all-reduce of ``size`` bytes."""
+DIRECT = 8  # members that exchange directly; larger groups form a ring
+
+
+def collective(devices: Sequence[str], size: float) -> tuple[list[tuple[str, str]], float]:
+    """Who sends to whom in an all-reduce of ``size`` bytes, and how much: both kinds move 2(n-1)/n of it per member."""
+    n = len(devices)
+    if n <= DIRECT:
+        return [(a, b) for a in devices for b in devices if a != b], 2 * size / n + 2 * HEADER_BYTES
+    return list(zip(devices, [*devices[1:], devices[0]], strict=True)), 2 * (n - 1) / n * size + HEADER_BYTES
+
+
+def collective_seconds(setting: Setting, devices: Sequence[str], size: float) -> tuple[float, float]:
+    """Transfer and latency of an all-reduce of ``size`` bytes."""
     n = len(devices)
     if n < 2:
         return 0.0, 0.0
-    ways = [setting.routes.between(a, b) for a, b in zip(devices, [*devices[1:], devices[0]], strict=True)]
-    amount = 2 * (n - 1) / n * size + HEADER_BYTES
-    return amount / min(shared_rates(ways)), 2 * (n - 1) / n * sum(way.latency_s for way in ways)
+    pairs, amount = collective(devices, size)
+    ways = [setting.routes.between(a, b) for a, b in pairs]
+    latencies = [way.latency_s for way in ways]
+    latency = 2 * max(latencies) if n <= DIRECT else 2 * (n - 1) / n * sum(latencies)
+    return amount / min(shared_rates(ways)), latency
 
 
 def predict_allreduce(setting: Setting, workers: Sequence[Worker]) -> Prediction:
@@ -100,7 +113,7 @@ def predict_allreduce(setting: Setting, workers: Sequence[Worker]) -> Prediction
     devices = [worker.device for worker in workers]
     steps = max(math.ceil(worker.shard / worker.batch) for worker in workers)
     compute, spread = lockstep_seconds(setting, workers)
-    transfer, latency = ring_seconds(setting, devices, size)
+    transfer, latency = collective_seconds(setting, devices, size)
     update = max(update_seconds(setting, device, size) for device in devices)
     rounds = setting.epochs * steps
     startup = startup_seconds(setting, workers)
@@ -117,12 +130,16 @@ def predict_allreduce(setting: Setting, workers: Sequence[Worker]) -> Prediction
             seconds=rounds * transfer,
             formula=f"steps x 2(n-1)/n x {show_bytes(size)} / rate",
         ),
-        Term(name="latency", seconds=rounds * latency, formula="steps x 2(n-1) x mean latency of the ring"),
+        Term(name="latency", seconds=rounds * latency, formula=f"steps x {_hops(n)}"),
         Term(name="update", seconds=rounds * update, formula="steps x 3 passes over the vector in memory"),
     )
-    sent = 2 * (n - 1) / n * size + HEADER_BYTES
-    ways = [setting.routes.between(a, b) for a, b in zip(devices, [*devices[1:], devices[0]], strict=True)]
-    return _prediction(setting, workers, (), terms, startup, [(way, rounds * sent) for way in ways if n > 1])
+    pairs, sent = collective(devices, size)
+    traffic = [(setting.routes.between(a, b), rounds * sent) for a, b in pairs if a != b]
+    return _prediction(setting, workers, (), terms, startup, traffic)
+
+
+def _hops(n: int) -> str:
+    return "2 x the longest latency" if n <= DIRECT else "2(n-1) x mean latency of the ring"
 
 
 def predict_servers(setting: Setting, workers: Sequence[Worker], servers: Sequence[Server], limit: float) -> Prediction:

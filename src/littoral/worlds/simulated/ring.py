@@ -1,13 +1,14 @@
-"""Ring all-reduce in virtual time, as one act.
+"""All-reduce in virtual time, as one act.
 
-A ring of n sends 2(n-1) chunks of M/n bytes over each of its links, pipelined. Here each link carries them as one
-flow of 2(n-1)/n * M bytes, all at once, and the 2(n-1) hops of latency follow: n flows instead of 2n(n-1) messages,
-and exact where links are alike. It completes for all members at the same instant or for none.
+Up to ``DIRECT`` members exchange directly, as processes do: everyone owns 1/n of the vector, gets it from all and
+gives its mean to all. Each pair's two messages are one flow of 2M/n bytes, and two hops of latency follow. Larger
+groups are a ring, which has the same bytes and fewer flows: 2(n-1)/n * M over each of n links and 2(n-1) hops of
+latency. Both complete for all members at the same instant or for none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from types import coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,30 @@ from littoral.worlds.simulated.network import Flow
 
 if TYPE_CHECKING:
     from littoral.worlds.simulated.session import Session
+
+
+DIRECT = 8  # members that talk to each other directly; beyond, flows would be too many to simulate
+
+
+def legs(members: Sequence[str]) -> list[tuple[str, str]]:
+    """Who sends to whom."""
+    if len(members) <= DIRECT:
+        return [(a, b) for a in members for b in members if a != b]
+    return list(zip(members, [*members[1:], members[0]], strict=True))
+
+
+def leg_bytes(vector_bytes: int, members: int) -> int:
+    """What one leg carries in one all-reduce."""
+    if members <= DIRECT:
+        return 2 * -(-vector_bytes // members) + 2 * HEADER_BYTES
+    return ring_bytes(vector_bytes, members) + HEADER_BYTES
+
+
+def leg_latency(latencies: Sequence[float], members: int) -> float:
+    """What latency adds, given every leg's."""
+    if members <= DIRECT:
+        return 2 * max(latencies)
+    return 2 * (members - 1) / members * sum(latencies)
 
 
 def ring_bytes(vector_bytes: int, members: int) -> int:
@@ -74,11 +99,10 @@ class Ring:
         start, size = session.kernel.now, 0
         self._round += 1
         number = self._round
-        latency = 0.0
-        if len(members) > 1:
+        pairs = legs(members) if len(members) > 1 else []
+        if pairs:
             vector_bytes = next(iter(self._here.values()))[0].vector.nbytes
-            size = ring_bytes(vector_bytes, len(members)) + HEADER_BYTES
-        pairs = list(zip(members, members[1:] + members[:1], strict=True)) if size else []
+            size = leg_bytes(vector_bytes, len(members))
         self._under_way = len(pairs)
 
         def finish(_: None = None) -> None:
@@ -88,12 +112,11 @@ class Ring:
         def arrived() -> None:
             self._under_way -= 1
             if self._under_way == 0:
-                hops = 2 * (len(members) - 1) / len(members)
-                session.kernel.call_at(session.kernel.now + hops * latency, finish)
+                latency = leg_latency([route.latency_s for route in routes], len(members))
+                session.kernel.call_at(session.kernel.now + latency, finish)
 
-        for source, target in pairs:
-            route = session.post.route(source, target)
-            latency += route.latency_s
+        routes = [session.post.route(source, target) for source, target in pairs]
+        for route in routes:
             if route.pipes:
                 self._flows.append(session.post.network.start(route, size, arrived))
             else:
@@ -107,7 +130,7 @@ class Ring:
         now = session.kernel.now
         for source, target in pairs:
             wide = session.post.route(source, target).wide_area
-            session.emit(Sent(now, source, target, "RingShare", size, start, wide))
+            session.emit(Sent(now, source, target, "Share", size, start, wide))
         parts = [here[name][0] for name in session.members]
         for name in session.members:
             lease = here[name][0].lease
