@@ -7,7 +7,7 @@ import asyncio
 from littoral.learning.leases import Lease, Span
 from littoral.worlds.node import Message
 from littoral.worlds.processes.control import AskLeases, GrantLeases
-from littoral.worlds.processes.leasing import AHEAD, Leasing
+from littoral.worlds.processes.leasing import FULL, LOW, Leasing
 
 
 def lease(number: int) -> Lease:
@@ -32,11 +32,13 @@ def test_the_next_lease_is_asked_for_before_it_is_needed() -> None:
         leasing = begun(asked)
         waiting = asyncio.ensure_future(take(leasing))
         await asyncio.sleep(0)
-        assert asked == [AskLeases(3, 8, AHEAD)]
-        leasing.granted(GrantLeases(3, (lease(1), lease(2)), False))
-        assert await waiting == lease(1)
-        assert asked[1:] == [AskLeases(3, 8, 1)]
-        assert await take(leasing) == lease(2)
+        assert asked == [AskLeases(3, 8, FULL)]
+        leasing.granted(GrantLeases(3, tuple(lease(n) for n in range(FULL)), False))
+        assert await waiting == lease(0)
+        for number in range(1, FULL - LOW + 1):
+            assert asked[1:] == []
+            assert await take(leasing) == lease(number)
+        assert asked[1:] == [AskLeases(3, 8, FULL - LOW + 1)]
 
     asyncio.run(story())
 
@@ -71,7 +73,7 @@ def test_a_grant_of_an_earlier_beginning_is_void() -> None:
         leasing.granted(GrantLeases(3, (lease(1),), False))
         leasing.granted(GrantLeases(4, (lease(9),), True))
         assert await waiting == lease(9)
-        assert asked[-1] == AskLeases(4, 8, AHEAD)
+        assert asked[-1] == AskLeases(4, 8, FULL)
 
     asyncio.run(story())
 

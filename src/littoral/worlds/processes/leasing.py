@@ -10,7 +10,7 @@ from littoral.learning.leases import Lease
 from littoral.worlds.node import Message
 from littoral.worlds.processes.control import AskLeases, GrantLeases
 
-AHEAD = 2  # leases at hand or on their way while one is worked on
+LOW, FULL = 2, 8  # with fewer than LOW leases at hand or on their way, ask for up to FULL: seldom, but early enough
 
 
 class Leasing:
@@ -48,10 +48,10 @@ class Leasing:
             await self._changed.wait()
 
     def _ask(self) -> None:
-        wanted = AHEAD - len(self._at_hand) - self._asked
-        if wanted > 0 and not self._exhausted:
-            self._asked += wanted
-            self._post(AskLeases(self.series, self.batch, wanted))
+        have = len(self._at_hand) + self._asked
+        if have < LOW and not self._exhausted:
+            self._asked += FULL - have
+            self._post(AskLeases(self.series, self.batch, FULL - have))
 
     def granted(self, grant: GrantLeases) -> None:
         """The coordinator's answer."""

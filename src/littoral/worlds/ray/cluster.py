@@ -107,8 +107,8 @@ def _connect(ray: Any, address: str) -> None:
             configure_logging=False, logging_level="ERROR",
         )  # fmt: skip
     except Exception as error:  # Ray raises many kinds here, all of which mean that this cluster cannot be joined
-        where = address or "on this machine"
-        remedy = "start Ray here (ray start, see docs/cluster.md): the coordinator must run on a machine of the cluster"
+        where = f"at {address}" if address else "on this machine"
+        remedy = "run littoral on a machine of the cluster (ray start), with its token; see docs/cluster.md"
         raise InputError(f"cannot join a Ray cluster {where}: {_first_line(error)}", remedy=remedy) from error
 
 
@@ -116,9 +116,9 @@ def _knock(address: str) -> None:
     """Ray itself would try for many minutes."""
     if not address or address == "auto":
         return
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit():
+    if not re.fullmatch(r"[^/]+:\d+", address):
         raise InputError(f"{address!r} is no address of a Ray cluster", remedy="write HOST:PORT, such as 10.0.0.1:6379")
+    host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), PATIENCE_S).close()
     except (OSError, OverflowError) as error:
@@ -142,7 +142,7 @@ def _machine(device: str, devices: Collection[str], found: list[Machine], head: 
         return mine[0]
     if mine:
         at = " and ".join(machine.address for machine in mine)
-        raise InputError(f"two Ray nodes say that they are {device}: {at}", remedy="give each a name of its own")
+        raise InputError(f"{len(mine)} Ray nodes say that they are {device}: {at}", remedy="give each its own name")
     here = {name for machine in found for name in machine.devices}
     missing = [name for name in devices if name not in here]
     there = ", ".join(str(machine) for machine in found)

@@ -11,7 +11,7 @@ import itertools
 import os
 import re
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -80,13 +80,19 @@ class RayLauncher:
 
     async def detach(self) -> None:
         self._on_exit = _nobody
-        await _within(FAREWELL_S, self._emptied.wait() if self._running else asyncio.sleep(0))
+        await self._wait_until_empty(FAREWELL_S)
         for life in self._running:
             self._have(life, self._kill)
-        await _within(BURIAL_S, self._emptied.wait() if self._running else asyncio.sleep(0))
-        await _within(BURIAL_S, asyncio.wrap_future(self._clerk.submit(int)))
+        await self._wait_until_empty(BURIAL_S)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.wrap_future(self._clerk.submit(int)), BURIAL_S)  # its last duties are done
         self._clerk.shutdown(wait=False)
         self._present, self._running = {}, set()
+
+    async def _wait_until_empty(self, seconds: float) -> None:
+        if self._running:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._emptied.wait(), seconds)
 
     # -- in the clerk's thread ------------------------------------------------------------------------------------
 
@@ -153,11 +159,6 @@ class RayLauncher:
 
 def _nobody(node: str, how: str) -> None:
     """Nobody wants to know."""
-
-
-async def _within(seconds: float, what: Coroutine[Any, Any, Any] | asyncio.Future[Any]) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(what, seconds)
 
 
 def _for_travel(boot: Boot, home: str) -> Boot:

@@ -118,7 +118,7 @@ class Desk:
         for route, about in self._answers.items():
             ack = about.ack() if isinstance(about, Intake) else Ack(about, 0, None, (0, 0, 0))
             with contextlib.suppress(zmq.Again):
-                self._tap.socket.send_multipart([route, encode_head(ack)], zmq.NOBLOCK)
+                self._tap.send([route, encode_head(ack)])
         if self._answers:
             self._answers.clear()
             self._tap.poke()

@@ -118,7 +118,7 @@ class Link:
             self._greet()
 
     def _ship(self, frames: Sequence[bytes | memoryview]) -> None:
-        self._tap.socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
+        self._tap.send(frames)
         self._tap.poke()
         self._sent_at = self._around.clock()
         self.sent_bytes += sum(len(frame) for frame in frames)

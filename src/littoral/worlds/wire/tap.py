@@ -11,8 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import zmq
+import zmq.backend
 
-_IN, _OUT = int(zmq.POLLIN), int(zmq.POLLOUT)  # plain numbers: these are asked for every message
+# Plain numbers and bare functions: these are called for every message, and pyzmq's comforts cost more than the rest.
+_IN, _OUT, _EVENTS = int(zmq.POLLIN), int(zmq.POLLOUT), int(zmq.EVENTS)
+_DONT_WAIT, _MORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK | zmq.SNDMORE)
+_get: Any = zmq.backend.Socket.get
+_send: Any = zmq.backend.Socket.send
+_recv: Any = zmq.backend.Socket.recv
+COPY_BYTES = 256 * 1024  # frames up to this are copied, larger ones lent
 _TURN = 64  # messages taken before others on the loop get their turn
 
 
@@ -55,27 +62,35 @@ class Tap:
     @property
     def writable(self) -> bool:
         """Whether a message may be sent without waiting. To ask may swallow the news of one that has arrived."""
-        events = int(self.socket.EVENTS)
+        events = _get(self.socket, _EVENTS)
         if events & _IN:
             self.poke()
         return bool(events & _OUT)
+
+    def send(self, frames: Sequence[bytes | memoryview]) -> None:
+        """Send one message of several frames; raises zmq.Again when that would wait."""
+        last = len(frames) - 1
+        for index, frame in enumerate(frames):
+            # Lending a frame has its price too: another thread hears when it may be given back.
+            _send(self.socket, frame, _DONT_WAIT if index == last else _MORE, len(frame) <= COPY_BYTES)
 
     def _wake(self) -> None:
         self._soon = None
         try:
             self._turn()
         finally:
-            if not self.socket.closed and int(self.socket.EVENTS) & _IN:
+            if not self.socket.closed and _get(self.socket, _EVENTS) & _IN:
                 self.poke()
 
     def _turn(self) -> None:
         for _ in range(_TURN):
             if self.socket.closed:
                 return
-            try:
-                frames: Any = self.socket.recv_multipart(zmq.NOBLOCK, copy=False)
-            except zmq.Again:
+            if not _get(self.socket, _EVENTS) & _IN:
                 break
+            frames = [_recv(self.socket, _DONT_WAIT, False)]
+            while frames[-1].more:
+                frames.append(_recv(self.socket, _DONT_WAIT, False))
             self._take(frames)
         if not self.socket.closed:
             self._after()
