@@ -45,7 +45,12 @@ def stormy(seed: int, lab: bool) -> Job:
             described, devices=tuple(dataclasses.replace(d, cpu=cpu[d.name]) for d in described.devices)
         )
     job = small_job(
-        strategy=strategy, planner="fair", continuum=described, epochs=40, task={"samples": 960, "features": 64}, **settings
+        strategy=strategy,
+        planner="fair",
+        continuum=described,
+        epochs=40,
+        task={"samples": 960, "features": 64},
+        **settings,
     )
     job = dataclasses.replace(job, name=f"storm-{seed}", on_failure=policy, seed=seed, evaluate_every=5.0)
     faults = random_faults(seed, job, scale=SCALE)

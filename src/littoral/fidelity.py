@@ -1,20 +1,22 @@
 """How true is the simulator? The same job, the same plan, in the lab and in virtual time, side by side.
 
-Step times are measured first, on all devices of the lab at once; everything else the simulator takes from the
-continuum's description, as it does for a user who has no lab.
+Step times are measured first, on all devices of the lab at once, and what a message costs the processor; links carry
+what TCP gets of them. Everything else the simulator takes from the continuum's description, as it does for a user who
+has no lab.
 """
 
 from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from littoral.continuum.continuum import Continuum
-from littoral.continuum.device import Device, StepTime
+from littoral.continuum.device import Device, Handling, StepTime
+from littoral.continuum.signal import Scaled
 from littoral.events import Computed, EpochFinished, Evaluated, Event, Fetched, RunFinished, Sent
 from littoral.job import Job
 from littoral.learning.task import load_task
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from littoral.worlds.processes.launch import Launcher
 
 BATCHES = (8, 32, 128)
+GOODPUT = 0.956  # of a link's rate at an MTU of 1500 bytes: the rest is headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,20 +111,34 @@ def account(events: Sequence[Event], plan: Plan) -> Account:
 
 def measured_continuum(job: Job, lab: Lab, batches: Sequence[int] = BATCHES, seconds: float = 4.0) -> Continuum:
     """The job's continuum with step times as they are on the lab's devices."""
+    from littoral.worlds.lab.handling import measure_handling
     from littoral.worlds.lab.steps import measure_steps
 
     devices = job.workers or job.continuum.device_names
     places = {name: lab.place(name) for name in devices}
     found = measure_steps(places, job.task, job.task_options, batches, seconds)
-    return replace(job.continuum, devices=tuple(_timed(device, found) for device in job.continuum.devices))
+    core = measure_handling()
+    described = job.continuum
+    return replace(
+        described,
+        devices=tuple(_timed(device, found.get(device.name), core, lab.quotas[device.name]) for device in described.devices),
+        links=tuple(replace(link, forward=_goodput(link.forward), backward=_goodput(link.backward))
+                    for link in described.links),
+    )  # fmt: skip
 
 
-def _timed(device: Device, found: Mapping[str, Steps]) -> Device:
-    steps = found.get(device.name)
+def _timed(device: Device, steps: Steps | None, core: Handling, share: float) -> Device:
+    """The device as the lab has it: ``core`` is what messages cost a whole core."""
+    handling = Handling(per_message_s=core.per_message_s / share, per_byte_s=core.per_byte_s / share)
+    ports = replace(device, uplink=_goodput(device.uplink), downlink=_goodput(device.downlink), handling=handling)
     if steps is None:
-        return device
+        return ports
     step = StepTime(fixed_seconds=steps.fixed_s, seconds_per_sample=steps.per_sample_s)
-    return replace(device, step=step, jitter=steps.jitter)
+    return replace(ports, step=step, jitter=steps.jitter)
+
+
+def _goodput(rate: Any) -> Any:
+    return None if rate is None else Scaled(rate, GOODPUT)
 
 
 def compare_worlds(

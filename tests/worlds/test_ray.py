@@ -181,15 +181,20 @@ def test_a_machine_may_be_several_devices_and_data_comes_from_the_store(cloud: C
         plain, devices=(*plain.devices, depot), stores=(Store(name="disk", site="lab", device="depot"),)
     )
     where: dict[str, str] = {}
+    kept = cloud.folder / "cache" / "littoral" / "pantry"
+    fetched: list[Path] = []
 
     def look(event: Event) -> None:
         if isinstance(event, Used) and not where:
+            fetched.extend(kept.iterdir())
             where.update({node: raylet_ip(pids(tmp_path, node)[0]) for node in ("disk", "ps-1")})
 
     story = check_strategy("parameter_server", run=run(cloud, tmp_path, watch=look), continuum=described)
     assert where == {"disk": cloud.ip("hub"), "ps-1": cloud.ip("hub")}
     assert {event.node for event in story.of(Fetched)} == {"w-1", "w-2"}
-    eventually(lambda: not list((cloud.folder / "cache").glob("littoral/*")))  # what was fetched is not left there
+    eventually(
+        lambda: not list((cloud.folder / "cache").glob("littoral/pantry/*"))
+    )  # what was fetched is not left there
     all_gone(tmp_path)
 
 

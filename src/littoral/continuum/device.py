@@ -55,6 +55,18 @@ class StepTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Handling:
+    """Device seconds that sending or receiving a message takes: encoding, encryption, system calls."""
+
+    per_message_s: float
+    per_byte_s: float
+
+    def seconds(self, size: float, messages: int = 1) -> float:
+        """For some messages of ``size`` bytes together."""
+        return messages * self.per_message_s + size * self.per_byte_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """A machine that can work, serve or store.
 
@@ -74,6 +86,7 @@ class Device:
     load: Signal = NO_LOAD
     jitter: float = 0.0
     kind: str = "custom"
+    handling: Handling | None = None  # None: messages cost no time of the device itself
     cpu: float | None = None
 
     def best_samples_per_s(self, task: Workload, batch: int) -> float:

@@ -28,6 +28,7 @@ def _tune(send_buffer: int, receive_buffer: int) -> None:
     settings = {
         "ipv4/tcp_wmem": f"4096 {send_buffer} {_MOST_BUFFER}",
         "ipv4/tcp_rmem": f"4096 {receive_buffer} {_MOST_BUFFER}",
+        "ipv4/tcp_slow_start_after_idle": "0",  # training talks in bursts; nobody tunes it so who has far links
         "ipv4/tcp_tso_rtt_log": "0",  # join segments by rate only; short round trips would make them 64 kB
         "ipv6/conf/all/disable_ipv6": "1",
     }

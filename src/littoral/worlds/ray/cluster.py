@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-import uuid
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -102,10 +101,7 @@ def ray_module() -> Any:
 def _connect(ray: Any, address: str) -> None:
     _knock(address)
     try:
-        ray.init(
-            address=address or "auto", namespace=f"littoral-{uuid.uuid4().hex[:12]}", log_to_driver=False,
-            configure_logging=False, logging_level="ERROR",
-        )  # fmt: skip
+        ray.init(address=address or "auto", log_to_driver=False, configure_logging=False, logging_level="ERROR")
     except Exception as error:  # Ray raises many kinds here, all of which mean that this cluster cannot be joined
         where = f"at {address}" if address else "on this machine"
         remedy = "run littoral on a machine of the cluster (ray start), with its token; see docs/cluster.md"

@@ -55,7 +55,7 @@ def _pantry(boot: Boot) -> Path:
     """A folder that a later process of the same run finds again, be it after a resumption, and no other run's."""
     name = hashlib.blake2b(f"{boot.pantry} {boot.node}".encode(), digest_size=8).hexdigest()
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "littoral" / name
+    return Path(cache) / "littoral" / "pantry" / name
 
 
 def poke(at: Whereabouts, number: int, _after: None) -> None:

@@ -11,6 +11,7 @@ import itertools
 import os
 import re
 import signal
+import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -47,12 +48,14 @@ class RayLauncher:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._namespace = f"littoral-{uuid.uuid4().hex[:12]}"
         self._numbers = itertools.count(1)
         self._present: dict[str, Life] = {}
         self._running: set[Life] = set()  # also those that were killed and have not ended yet
         self._emptied = asyncio.Event()
         self._on_exit: OnExit = _nobody
         self._logs: Path | None = None
+        self._clerk: ThreadPoolExecutor | None = None
 
     def attach(self, on_exit: OnExit, logs: Path | None) -> None:
         self._on_exit, self._logs = on_exit, logs
@@ -79,6 +82,8 @@ class RayLauncher:
             self._have(life, self._poke, number)
 
     async def detach(self) -> None:
+        if self._clerk is None:
+            return
         self._on_exit = _nobody
         await self._wait_until_empty(FAREWELL_S)
         for life in self._running:
@@ -87,7 +92,7 @@ class RayLauncher:
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.wrap_future(self._clerk.submit(int)), BURIAL_S)  # its last duties are done
         self._clerk.shutdown(wait=False)
-        self._present, self._running = {}, set()
+        self._clerk, self._present, self._running = None, {}, set()
 
     async def _wait_until_empty(self, seconds: float) -> None:
         if self._running:
@@ -103,12 +108,15 @@ class RayLauncher:
             if future.exception() is not None:
                 self._tell(life, future)
 
+        assert self._clerk is not None, "attach first"
         self._clerk.submit(act, life, *arguments).add_done_callback(done)
 
     def _begin(self, life: Life, raw: bytes) -> None:
         ray, pinned = ray_module(), self._cluster.pin(life.device)
-        options = {"name": life.name, "num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, **pinned}
-        life.actor = ray.remote(Host).options(**options).remote()
+        named = {"name": life.name, "namespace": self._namespace}
+        life.actor = (
+            ray.remote(Host).options(num_cpus=0, max_restarts=0, max_task_retries=0, **named, **pinned).remote()
+        )
         life.where = life.actor.where.remote()
         life.where.future().add_done_callback(partial(self._tell_where, life))
         life.actor.run.remote(raw).future().add_done_callback(partial(self._tell, life))

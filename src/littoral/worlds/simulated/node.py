@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from littoral.events import Computed
 from littoral.learning.leases import Lease
 from littoral.planning.plan import Plan
-from littoral.worlds.node import Gradient, Message, Model, PeerLost, Received, Reduced
+from littoral.worlds.node import Gradient, Joined, Left, Message, Model, PeerLost, Received, Reduced
 from littoral.worlds.simulated.kernel import Resume, sleep
 from littoral.worlds.simulated.machine import Machine, noise
 
@@ -95,6 +95,10 @@ class SimulatedNode:
         return None
 
     async def all_reduce(self, gradient: Gradient) -> Reduced:
+        handling, others = self.machine.device.handling, len(self.members) - 1
+        if handling is not None and others > 0:  # shares out and in, means out and in
+            size = 4 * others * gradient.vector.nbytes / (others + 1)
+            await self.machine.work(handling.seconds(size, 4 * others))
         return await self._session.ring.join(self.name, gradient)
 
     async def commit(self, leases: Sequence[Lease]) -> list[bool]:
@@ -141,3 +145,22 @@ class SimulatedNode:
     def forget_messages(self) -> None:
         """A program that starts again must not read its predecessor's mail."""
         self._inbox.clear()
+
+
+class HandlingNode(SimulatedNode):
+    """A node that pays for its messages with time of its device, where it competes with whatever else runs there."""
+
+    async def send(self, target: str, message: Message) -> None:
+        await self._handle(message)
+        await super().send(target, message)
+
+    async def receive(self, *kinds: type[Message], sender: str | None = None) -> Received:  # type: ignore[override]
+        received = await super().receive(*kinds, sender=sender)
+        if not isinstance(received.message, Left | Joined):
+            await self._handle(received.message)
+        return received
+
+    async def _handle(self, message: Message) -> None:
+        handling = self.machine.device.handling
+        assert handling is not None
+        await self.machine.work(handling.seconds(message.size))

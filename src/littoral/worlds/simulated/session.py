@@ -34,7 +34,7 @@ from littoral.worlds.simulated.faults import Faults
 from littoral.worlds.simulated.kernel import Kernel
 from littoral.worlds.simulated.machine import Machine
 from littoral.worlds.simulated.membership import Membership
-from littoral.worlds.simulated.node import SimulatedNode
+from littoral.worlds.simulated.node import HandlingNode, SimulatedNode
 from littoral.worlds.simulated.outages import Outages
 from littoral.worlds.simulated.post import Parcel, Post
 from littoral.worlds.simulated.ring import Ring
@@ -74,10 +74,11 @@ class Session:
         batches = {worker.name: worker.batch for worker in plan.workers}
         for name, device in self.device_of.items():
             model = self.books.new_model(name)
-            self.nodes[name] = SimulatedNode(self, name, self.machines[device], model, batches.get(name, 0))
+            kind = SimulatedNode if self.machines[device].device.handling is None else HandlingNode
+            self.nodes[name] = kind(self, name, self.machines[device], model, batches.get(name, 0))
         for machine in self.machines.values():
             calm = isinstance(machine.device.load, Constant) and not job.continuum.apps_on(machine.device.name)
-            machine.undisturbed = calm and not job.faults
+            machine.undisturbed = calm and not job.faults and machine.device.handling is None
 
     # -- the world's side ---------------------------------------------------------------------------------------
 

@@ -118,11 +118,16 @@ class Window:
         began, delivered, _ = self._round
         size = self._delivery.total - delivered
         if self._growing and now > began and size >= self._grown // 2:
-            self._grow(size / (now - began), now)
+            self._grow(size, now - began, now)
         self._begin_round(now)
 
-    def _grow(self, rate: float, now: float) -> None:
+    def _grow(self, size: int, took: float, now: float) -> None:
         """A window's worth went there and back: while that still gets faster and nothing queues up, double it."""
+        trip = self.round_trip or 0.0
+        # Once it queues, the link was busy for all but the first byte's trip. To count that trip as transfer would
+        # make the rate of a far link too small, and then the window, and so on.
+        queues = self._last_trip - trip > SLACK_S / 2 and took > 1.5 * trip
+        rate = size / (took - trip) if queues else size / took
         self._stalls = 0 if self.rate is None or rate > 1.25 * self.rate else self._stalls + 1
         if self.rate is None or rate > self.rate:
             self._delivery.learn(rate, now)
