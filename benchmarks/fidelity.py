@@ -14,7 +14,6 @@ import sys
 from dataclasses import replace
 
 from lab import FAST, MBIT, MIXED, SHARES, continuum, fashion
-
 from littoral.continuum.continuum import Continuum
 from littoral.continuum.device import Site
 from littoral.continuum.link import Link
@@ -46,7 +45,9 @@ def wide_area() -> Continuum:
 def crowded() -> Continuum:
     """One shared medium of 60 Mbit/s with 3 ms, as Wi-Fi is."""
     local = continuum(SHARES, FAST)
-    medium = Link(a="bench", b="bench", forward=Constant(60 * MBIT), backward=Constant(60 * MBIT), latency_s=0.003, shared=True)
+    medium = Link(
+        a="bench", b="bench", forward=Constant(60 * MBIT), backward=Constant(60 * MBIT), latency_s=0.003, shared=True
+    )
     return replace(local, links=(medium,))
 
 
@@ -85,8 +86,13 @@ def main() -> None:
                     job = sized(replace(base, strategy=strategy, parameters=parameters), measured, arguments.seconds)
                     fidelity = compare_worlds(job, lab, forge, measured=measured)
                     found.append((name, fidelity))
-                    print(f"  {name}, {fidelity.strategy}: {100 * fidelity.epoch_error:+.1f} %", file=sys.stderr, flush=True)
-    print(f"{'scenario':<10} {'strategy':<32} {'foretold':>9} {'measured':>9} {'epoch':>8} {'bytes':>8} {'waits':>6} {'curve':>7}")
+                    print(
+                        f"  {name}, {fidelity.strategy}: {100 * fidelity.epoch_error:+.1f} %",
+                        file=sys.stderr,
+                        flush=True,
+                    )
+    head = f"{'scenario':<10} {'strategy':<32} {'foretold':>9} {'measured':>9} {'epoch':>8} {'bytes':>8}"
+    print(f"{head} {'waits':>6} {'curve':>7}")
     for name, each in found:
         print(f"{name:<10} {each.strategy:<32} {each.predicted.epoch_s:8.2f}s {each.measured.epoch_s:8.2f}s "
               f"{100 * each.epoch_error:+7.1f}% {100 * each.bytes_error:+7.1f}% {each.wait_error:6.3f} "

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import yaml
@@ -66,7 +67,9 @@ def run(job: Job, folder: Path, lab: bool) -> tuple[int, float]:
     world = ["--lab"] if lab else ["--world", "processes"]
     command = ["run", str(folder / "job.yaml"), *world, "--out", str(folder / "runs"), "--json"]
     began = time.monotonic()
-    for start in range(1, MOST_STARTS + 1):
+    starts = 0
+    while starts < MOST_STARTS:
+        starts += 1
         done = subprocess.run([sys.executable, "-m", "littoral", *command], capture_output=True, text=True, timeout=180)
         if done.returncode != -9:
             break
@@ -74,7 +77,7 @@ def run(job: Job, folder: Path, lab: bool) -> tuple[int, float]:
         command = ["run", "--resume", str(found[0].parent), "--json"] if found else command
     if done.returncode:
         raise RuntimeError(f"exit code {done.returncode}: {done.stderr[-800:]}")
-    return start, time.monotonic() - began
+    return starts, time.monotonic() - began
 
 
 def gaps_after_kills(events: list[Event], job: Job) -> list[float]:
@@ -85,7 +88,7 @@ def gaps_after_kills(events: list[Event], job: Job) -> list[float]:
     for kill in kills:
         window = [t for t in used if kill - 0.5 <= t <= kill + 8.0]
         if len(window) > 1:
-            found.append(max(b - a for a, b in zip(window, window[1:], strict=False) if b >= kill))
+            found.append(max(b - a for a, b in pairwise(window) if b >= kill))
     return found
 
 
@@ -116,8 +119,8 @@ def main() -> None:
             gaps += mine
             survived += not wrong
             verdict = "survived" if not wrong else f"WRONG ({wrong[0]})"
-            print(f"{seed:3} {title:<36} {verdict} in {seconds:.1f} s, {starts} starts"
-                  f"{', gaps ' + ' '.join(f'{gap:.2f}' for gap in mine) if mine else ''}: {what}", flush=True)  # fmt: skip
+            told = f", gaps {' '.join(f'{gap:.2f}' for gap in mine)}" if mine else ""
+            print(f"{seed:3} {title:<36} {verdict} in {seconds:.1f} s, {starts} starts{told}: {what}", flush=True)
     print(f"\n{survived} of {arguments.storms} storms survived, every sample used once per epoch")
     if gaps:
         print(f"gap in progress after a worker's kill: median {statistics.median(gaps):.2f} s, worst {max(gaps):.2f} s "

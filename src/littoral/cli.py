@@ -6,6 +6,7 @@ Everything heavy is imported by the verb that needs it, so that ``--help`` and `
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +44,7 @@ ContinuumFile = Annotated[Path, typer.Argument(help="A continuum's YAML file.", 
 
 def main() -> None:
     """Entry point: our own errors become one line and their exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be asked to end is no reason to leave things behind
     try:
         app()
     except LittoralError as error:

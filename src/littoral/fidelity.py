@@ -119,12 +119,11 @@ def measured_continuum(job: Job, lab: Lab, batches: Sequence[int] = BATCHES, sec
     found = measure_steps(places, job.task, job.task_options, batches, seconds)
     core = measure_handling()
     described = job.continuum
-    return replace(
-        described,
-        devices=tuple(_timed(device, found.get(device.name), core, lab.quotas[device.name]) for device in described.devices),
-        links=tuple(replace(link, forward=_goodput(link.forward), backward=_goodput(link.backward))
-                    for link in described.links),
-    )  # fmt: skip
+    devices = [_timed(device, found.get(device.name), core, lab.quotas[device.name]) for device in described.devices]
+    links = [
+        replace(link, forward=_goodput(link.forward), backward=_goodput(link.backward)) for link in described.links
+    ]
+    return replace(described, devices=tuple(devices), links=tuple(links))
 
 
 def _timed(device: Device, steps: Steps | None, core: Handling, share: float) -> Device:

@@ -70,9 +70,9 @@ def run_plan(
     strikes = keep.strikes() if counting else Strikes()
     begun = strikes if options.resume or not counting else strikes.begin_run()
     supervisor = Supervisor(plan, target=job.accuracy, on_failure=job.on_failure, strikes=begun)
-    reference = keep.reference(job, task, options.seed) if options.reference and not options.timing_only else None
-    tally = Tally(job, plan, task.footprint(), options.seed, reference)
     with open_world(job, task, plan, keep, options) as session:
+        reference = keep.reference(job, task, options.seed) if options.reference and not options.timing_only else None
+        tally = Tally(job, plan, task.footprint(), options.seed, reference)
         if options.resume:
             for event in history(keep.journal, session.resume()):
                 tally.update(event)

@@ -170,6 +170,8 @@ class Desk:
         elif self.strategy.backups and push.version != self.version:
             await self.node.release([push.lease])  # its step is closed: the gradient never counts
         else:
+            if sender in self.pending:  # of an earlier life, which nobody waits for
+                await self.node.release([self.pending[sender].lease])
             self.pending[sender] = push
             self.clocks.advance(sender)
 

@@ -13,6 +13,7 @@ from littoral.learning.mathematics import RealMathematics
 from littoral.learning.task import Task
 from littoral.planning.plan import Plan
 from littoral.strategies.strategy import make_strategy
+from littoral.worlds.processes.faults import check_faults
 from littoral.worlds.processes.ground import Ground
 from littoral.worlds.processes.launch import Forge, Launcher
 from littoral.worlds.processes.seats import seats_of
@@ -30,6 +31,7 @@ def open_live(
     ground: Ground | None = None, struck: int = 0,
 ) -> Iterator[Session]:  # fmt: skip
     """A live run that has not begun; a ``launcher`` and a ``ground`` that are given are used and left as they are."""
+    check_faults(job, lab or (ground is not None and ground.lab is not None))
     with ExitStack() as stack:
         if world == "processes":
             launcher = launcher or stack.enter_context(Forge())

@@ -86,7 +86,9 @@ class ProgramFailed(Message, frozen=True):
 
 
 class PeerWentAway(Message, frozen=True):
-    """My program waited for a node that is gone: start it again, and void its leases."""
+    """My program waited for a node that is gone, and has ended."""
+
+    generation: int
 
 
 class StateTaken(Message, frozen=True):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TICK_S = 0.1
 START_S = 120.0  # for all processes to import their libraries and say hello
+PAUSE_S = 0.5  # longer after every such life
 FAILURES = 5  # lives in a row that end before they begin, after which a process is given up
 
 
@@ -60,14 +61,10 @@ class Crew:
         """The run's clock starts: from now on silence means something."""
         self.begun = True
         for seat in self.seats.values():
+            seat.admitted = seat.present
             seat.detector = Detector(self._session.clock())
+        for seat in self.seats.values():
             self.start(seat)
-
-    def relaunch(self, seat: Seat) -> None:
-        """Start another process for a seat; the others hear of its new keys first, so it is no stranger to them."""
-        seat.keys = new_keys()
-        self.tell(Roster((seat.peer,)), but=seat.name)
-        self._start_process(seat)
 
     def _start_process(self, seat: Seat) -> None:
         session = self._session
@@ -93,11 +90,11 @@ class Crew:
         seat.detector = Detector(session.clock()) if self.begun else None
         session.post(seat.name, Roster(tuple(other.peer for other in self.seats.values())))
         self.tell(Roster((seat.peer,)), but=seat.name)
+        seat.lost = False
         if not self.begun:
             if all(each.present for each in self.seats.values()):
                 self._all_here.set()
             return
-        seat.lost = False
         if seat.kind != "app":
             session.emit(NodeReturned(session.clock(), seat.name))
         if not seat.trains:
@@ -106,7 +103,7 @@ class Crew:
     def start(self, seat: Seat) -> None:
         """Have a node run its program from the beginning."""
         session = self._session
-        if not seat.present or (seat.kind == "worker" and seat.name not in session.members):
+        if not seat.present or (seat.trains and not self._takes_part(seat)):
             return
         absent = tuple(each.name for each in self.seats.values() if each.trains and not self._takes_part(each))
         if seat.trains:
@@ -118,16 +115,18 @@ class Crew:
         session.post(seat.name, start)
 
     def _takes_part(self, seat: Seat) -> bool:
-        return seat.present and (seat.kind == "server" or seat.name in self._session.members)
+        return seat.present and seat.admitted and (seat.kind == "server" or seat.name in self._session.members)
 
     # -- going --------------------------------------------------------------------------------------------------
 
     def exited(self, name: str, how: str) -> None:
         """A process ended by itself, or was killed."""
-        session, seat = self._session, self.seats[name]
-        if session.stopping:
+        session = self._session
+        if not name:
+            session.fail(RunFailed("the process that starts nodes died, and all of them with it"))
             return
-        if not seat.present and not seat.lost:
+        seat = self.seats[name]
+        if not seat.present and not session.stopping:
             seat.failures += 1
             if seat.failures >= FAILURES or not self.begun:
                 session.fail(RunFailed(f"{name} {how} before it could begin{session.last_words(name)}"))
@@ -135,16 +134,21 @@ class Crew:
         self.lose(seat, how)
 
     def lose(self, seat: Seat, reason: str) -> None:
-        """A process is gone or counts as gone: make sure that it is, tell, and start another."""
+        """A process is gone or counts as gone: make sure that it is, lock it out, tell, and start another."""
         session = self._session
         session.launcher.signal(seat.name, signal.SIGKILL)
-        was_there, seat.present, seat.running, seat.address = seat.present, False, False, ""
+        was_there, seat.present, seat.running, seat.admitted, seat.address = seat.present, False, False, False, ""
         session.talks.lost(seat.name)
         session.endpoint.forget(seat.name)
+        if session.stopping:
+            return  # nobody needs another one, but nobody must wait for this one
+        # Its successor's keys, so that what it still has under way is a stranger's, and the successor is none.
+        seat.keys = new_keys()
+        self.tell(Roster((seat.peer,)), but=seat.name)
         if seat.kind != "app" and was_there and not seat.lost:
             seat.lost = True
             session.emit(NodeLost(session.clock(), seat.name, reason))
-        session.faults.when_free(seat, self.relaunch)
+        session.faults.when_free(seat, self._start_process, after_s=PAUSE_S * seat.failures)
 
     async def watch(self) -> None:
         """Look who has fallen silent; after an absence of our own everybody gets another chance."""
@@ -153,7 +157,7 @@ class Crew:
             await asyncio.sleep(TICK_S)
             now, late = self._session.clock(), time.monotonic() - before > 5 * TICK_S
             before = time.monotonic()
-            for seat in () if self._session.stopping else self.seats.values():
+            for seat in self.seats.values():
                 if seat.present and seat.detector is not None:
                     if late:
                         seat.detector.excuse(now)

@@ -14,13 +14,23 @@ from typing import TYPE_CHECKING
 
 from littoral.errors import InputError
 from littoral.events import FaultInjected
-from littoral.job import COORDINATOR, Fault
+from littoral.job import COORDINATOR, Fault, Job
 
 if TYPE_CHECKING:
     from littoral.worlds.processes.seats import Seat
     from littoral.worlds.processes.session import Session
 
 LAB_FAULTS = ("slow-device", "slow-link", "partition")
+
+
+def check_faults(job: Job, lab: bool) -> None:
+    """Refuse faults that this world cannot inject, before anything starts."""
+    for fault in job.faults:
+        if fault.kind in LAB_FAULTS and not lab:
+            raise InputError(
+                f"a {fault.kind} fault needs the lab: elsewhere there are no links or quotas to change",
+                remedy="run with --lab (as root), or in the simulated world",
+            )
 
 
 class Faults:
@@ -37,12 +47,6 @@ class Faults:
         self._active: dict[str, list[float]] = defaultdict(list)
         own = sorted((fault for fault in session.job.faults if fault.node == COORDINATOR), key=lambda fault: fault.at_s)
         self._behind = own[:struck]
-        for fault in session.job.faults:
-            if fault.kind in LAB_FAULTS and session.ground.lab is None:
-                raise InputError(
-                    f"a {fault.kind} fault needs the lab: plain processes have no links or quotas to change",
-                    remedy="run with --lab (as root), or in the simulated world", key="faults",
-                )  # fmt: skip
 
     def start(self) -> None:
         """Put every fault on the clock; what began before a resumption and still lasts takes effect now."""
@@ -60,9 +64,9 @@ class Faults:
         for timer in self._timers:
             timer.cancel()
 
-    def when_free(self, seat: Seat, launch: Callable[[Seat], None]) -> None:
-        """Launch a process for a seat: now, or when no fault holds it any more."""
-        left = self._held.get(seat.name, 0.0) - self._session.clock()
+    def when_free(self, seat: Seat, launch: Callable[[Seat], None], after_s: float = 0.0) -> None:
+        """Launch a process for a seat after a pause, or when no fault holds it any more."""
+        left = max(after_s, self._held.get(seat.name, 0.0) - self._session.clock())
         self._waiting[seat.name] = lambda: launch(seat)
         if left <= 0:
             self._free(seat.name)
@@ -134,11 +138,14 @@ class Faults:
         )
 
     def _pipes(self, fault: Fault) -> list[str]:
+        """The pipes of the lab that belong to the link a fault names."""
         a, b = fault.link or ("", "")
-        if a == b:
-            devices = [device.name for device in self._session.job.continuum.devices if device.site == a]
-            return [f"{a}~", *(f"{device}.{way}" for device in devices for way in ("up", "down"))]
-        return [f"{a}->{b}", f"{b}->{a}", f"{a}--{b}", f"{b}--{a}"]
+        devices = [device.name for device in self._session.job.continuum.devices if device.site == a]
+        inside = [f"{a}~", *(f"{device}.{way}" for device in devices for way in ("up", "down"))]
+        named = inside if a == b else [f"{a}->{b}", f"{b}->{a}", f"{a}--{b}", f"{b}--{a}"]
+        lab = self._session.ground.lab
+        assert lab is not None
+        return [pipe for pipe in named if pipe in lab.wiring.pipes]
 
     def _slow(self, what: str, factor: float, seconds: float) -> None:
         """Slow something down for a while, on top of whatever else slows it."""

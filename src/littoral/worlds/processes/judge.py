@@ -80,7 +80,7 @@ class Judge:
         def mark() -> Marked:
             return session.clock(), session.books.ledger.done, session.books.ledger.state() if whole else {}
 
-        if not all(session.crew[source.node].present for source in sources):
+        if not all(session.crew[source.node].admitted for source in sources):
             return None
         asked = (session.talks.state(source.node, whole=whole, mark=mark) for source in sources)
         answers = [answer for answer in await asyncio.gather(*asked) if answer is not None]

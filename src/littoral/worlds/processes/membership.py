@@ -67,6 +67,7 @@ class Membership:
         await self._fence(name)
         got = share()
         session.crew.tell(MemberJoined(name, session.members), but=name, trainees=True)
+        seat.admitted = seat.present
         session.crew.start(seat)
         for heir in got.keys() - {name}:
             session.supply(heir)
@@ -84,7 +85,7 @@ class Membership:
         """Everybody halts, agrees on what counts, and starts over in the new group."""
         session = self._session
         session.generation += 1
-        old = [name for name in session.members if name != newcomer and session.crew[name].present]
+        old = [name for name in session.members if name != newcomer and session.crew[name].admitted]
         answers = await asyncio.gather(*(session.talks.halt(name, session.generation) for name in old))
         rounds = {name: answer for name, answer in zip(old, answers, strict=True) if answer is not None}
         top = max(rounds.values(), default=-1)
@@ -94,11 +95,13 @@ class Membership:
                 {name: float(session.plan.worker(name).shard) for name in session.members}, halted=True
             )
             return
-        session.books.use(session.books.rounds.close(top))
+        session.use(session.books.rounds.close(top))
         change()
         behind = [name for name in rounds if rounds[name] < top] + ([newcomer] if newcomer else [])
         donors = [name for name in rounds if rounds[name] == top]
         if await self._bring_up(behind, donors):
+            if newcomer:
+                session.crew[newcomer].admitted = session.crew[newcomer].present
             self._start_all(top)
         # Otherwise another one was lost meanwhile, and the next regrouping is already commanded.
 
@@ -128,6 +131,7 @@ class Membership:
         session.emit(Resumed(session.clock(), since, session.books.ledger.done))
         for seat in present:
             seat.series += 1
+            seat.admitted = seat.present
         self._start_all(0)
 
     async def put_back(self, tensors: Mapping[str, Any]) -> None:

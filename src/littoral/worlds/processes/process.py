@@ -260,7 +260,7 @@ class Trainee:
             await program(self.node)
             post(ProgramFinished(generation))
         except (PeerLost, PeerGone):
-            post(PeerWentAway())
+            post(PeerWentAway(generation))
         except Exception:
             post(ProgramFailed(traceback.format_exc(limit=-4)))
         finally:

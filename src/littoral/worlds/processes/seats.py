@@ -25,6 +25,7 @@ class Seat:
     detector: Detector | None = None
     present: bool = False  # it said hello and was not lost since
     lost: bool = False  # it was there before and its loss is known
+    admitted: bool = False  # what it holds counts: a process that has just come back holds nothing yet
     running: bool = False  # its program has not ended
     series: int = 0
     batch: int = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +170,8 @@ class Session:
             await self._membership.put_back(self._resume_from)
         while not self._commands.empty():  # who must sit out never starts
             await self._carry_out(self._commands.get_nowait())
+        if self._ended:
+            return
         shift = self.clock() - self._since
         self.clock.shift(shift)
         self.crew.tell(ClockZero(shift))
@@ -244,14 +246,14 @@ class Session:
             case AskLeases(series=series, batch=batch, count=count):
                 self._grant(seat, series, batch, count)
             case CommitLeases(leases=leases):
-                self._use(leases)
+                self.use(leases)
             case ReleaseLeases(leases=leases):
                 self.books.release(leases)
                 for worker in {lease.worker for lease in leases}:
                     self.supply(worker)
             case RoundDone(generation=generation, number=number, leases=leases):
                 if generation == self.group:
-                    self._use(self.books.rounds.report(seat.name, number, leases, self.members))
+                    self.use(self.books.rounds.report(seat.name, number, leases, self.members))
             case ReportEvents(events=events):
                 self._journal(events)
             case ProgramFinished(generation=generation):
@@ -261,8 +263,10 @@ class Session:
                     self.supply(seat.name)
             case ProgramFailed(error=error):
                 self.fail(RunFailed(f"{seat.name}'s program failed:\n{error}"))
-            case PeerWentAway():
-                self._commands.put_nowait(Admit(seat.name, {}))
+            case PeerWentAway(generation=generation):
+                if generation == self.generation:  # what to do about the peer is decided, or will be, and told
+                    seat.running = False
+                    self.supply(seat.name)
             case _:
                 self.talks.take(seat.name, message)
 
@@ -282,7 +286,8 @@ class Session:
             leases.append(lease)
         self.post(seat.name, GrantLeases(series, tuple(leases), len(leases) < count))
 
-    def _use(self, leases: list[Lease] | tuple[Lease, ...]) -> None:
+    def use(self, leases: Sequence[Lease]) -> None:
+        """Gradients of these leases are in the model."""
         self.books.use(leases)
         self.judge.check()
 
