@@ -114,8 +114,7 @@ def measured_continuum(job: Job, lab: Lab, batches: Sequence[int] = BATCHES, sec
     from littoral.worlds.lab.handling import measure_handling
     from littoral.worlds.lab.steps import measure_steps
 
-    devices = job.workers or job.continuum.device_names
-    places = {name: lab.place(name) for name in devices}
+    places = {name: lab.place(name) for name in job.workers or job.continuum.device_names}
     found = measure_steps(places, job.task, job.task_options, batches, seconds)
     core = measure_handling()
     described = job.continuum

@@ -373,7 +373,6 @@ def main(boot: Boot) -> None:
     from littoral.worlds.lab.places import enter
 
     enter(boot.place)
-    sys.setswitchinterval(0.0005)  # the loop must get its turn while the thread computes
     for path in reversed(boot.paths):
         if path not in sys.path:
             sys.path.insert(0, path)

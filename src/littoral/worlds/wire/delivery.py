@@ -17,6 +17,7 @@ class Delivery:
 
     def __init__(self) -> None:
         self.rate: float | None = None  # bytes per second
+        self.steady = False  # whether it was measured while there was always more to send
         self.total = 0  # bytes
         self._marks: deque[tuple[float, int]] = deque()  # time and total, at each acknowledgement since the last pause
         self._best, self._best_before, self._since = 0.0, 0.0, 0.0
@@ -36,6 +37,7 @@ class Delivery:
             self._marks.popleft()
             if now > began:
                 self.learn((self.total - before) / (now - began), now)
+                self.steady = True
 
     def learn(self, rate: float, now: float) -> None:
         """A rate was measured."""

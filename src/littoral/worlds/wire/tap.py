@@ -75,12 +75,13 @@ class Tap:
             _send(self.socket, frame, _DONT_WAIT if index == last else _MORE, len(frame) <= COPY_BYTES)
 
     def _wake(self) -> None:
+        """Take what is there. Who sends or asks afterwards looks again itself, so once nothing is left is enough."""
         self._soon = None
         try:
             self._turn()
-        finally:
-            if not self.socket.closed and _get(self.socket, _EVENTS) & _IN:
-                self.poke()
+        except BaseException:
+            self.poke()  # a message that could not be taken must not hide those behind it
+            raise
 
     def _turn(self) -> None:
         for _ in range(_TURN):
@@ -92,6 +93,8 @@ class Tap:
             while frames[-1].more:
                 frames.append(_recv(self.socket, _DONT_WAIT, False))
             self._take(frames)
+        else:
+            self.poke()
         if not self.socket.closed:
             self._after()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from littoral.worlds.wire.delivery import Delivery
 
-START_BYTES = 64 * 1024
+START_BYTES = 128 * 1024
 LEAST_BYTES, MOST_BYTES = 8 * 1024, 16 * 1024**2
 LEAST_CHUNK, MOST_CHUNK = 4 * 1024, 8 * 1024**2
 SLACK_S = 0.020
@@ -57,8 +57,8 @@ class Window:
 
     @property
     def _target(self) -> int:
-        if self._growing or self.rate is None:
-            return self._grown
+        if self._growing or self.rate is None or not self._delivery.steady:
+            return self._grown  # short bursts: what they showed of the rate is too little
         return _between(LEAST_BYTES, self.rate * ((self.round_trip or 0.0) + SLACK_S) + LEAST_CHUNK, MOST_BYTES)
 
     @property
@@ -72,7 +72,9 @@ class Window:
 
     def pace(self, now: float) -> float:
         """Seconds to wait before the next chunk: a whole window at once would stand in a queue on its way."""
-        return 0.0 if self._growing else max(0.0, self._paced_until - SLACK_S / 2 - now)
+        if self._growing or not self._delivery.steady:
+            return 0.0
+        return max(0.0, self._paced_until - SLACK_S / 2 - now)
 
     def sent(self, size: int, now: float) -> None:
         """A chunk left."""
@@ -133,7 +135,8 @@ class Window:
             self._delivery.learn(rate, now)
         queued_s = self._last_trip - (self.round_trip or 0.0)
         self._growing = queued_s < SLACK_S and self._stalls < 2 and self._grown < MOST_BYTES
-        self._grown = min(2 * self._grown, MOST_BYTES)
+        if self._growing:
+            self._grown = min(2 * self._grown, MOST_BYTES)
 
     def _look(self, now: float) -> None:
         """Ask for a bare round trip now and then, and soon when even the shortest is too long to be our own queue."""
