@@ -154,10 +154,11 @@ class Tally:
     def result(self) -> dict[str, Any]:
         """The result as DESIGN promises it."""
         time_s, pooled = self.now, self.pooled_samples_per_s()
+        as_described = self.world != "processes"  # where devices have the speeds that efficiencies compare with
         prices = [self.job.continuum.device(d).price_usd_per_s for d in set(self._device_of.values())]
         finished = self.reason in FINISHED
         goodput = None
-        if self.reached_s and self.reference_samples:
+        if self.reached_s and self.reference_samples and as_described:
             goodput = self.reference_samples / pooled / self.reached_s
         return {
             "run": self.run,
@@ -173,7 +174,7 @@ class Tally:
             "accuracy": self.accuracy,
             "target_accuracy": self.job.accuracy,
             "time_to_target_s": self.reached_s,
-            "throughput_efficiency": self.samples / time_s / pooled if time_s else None,
+            "throughput_efficiency": self.samples / time_s / pooled if time_s and as_described else None,
             "goodput_efficiency": goodput,
             "bytes_sent": self.bytes_sent,
             "wan_bytes": self.wan_bytes,
@@ -189,7 +190,7 @@ class Tally:
         predicted = self.plan.predicted
         names = ("time_s", "epoch_s", "bytes_sent", "wan_bytes", "cost_usd")
         account: dict[str, Any] = {name: getattr(predicted, name) for name in names}
-        if not self.epochs_finished:
+        if not self.epochs_finished or self.world == "processes":  # where devices are not as the plan was told
             return account | {"finished": None, "error": None}
         foretold = predicted.time_s - (self.plan.epochs - self.epochs_finished) * predicted.epoch_s
         took = self.epochs_finished_s
