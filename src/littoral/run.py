@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from littoral.commands import Command, SaveCheckpoint
+from littoral.commands import Command
 from littoral.continuum.write import continuum_document
 from littoral.errors import InputError
 from littoral.events import Event, FaultInjected, RunStarted
@@ -85,18 +85,17 @@ def run_plan(
             def obey(commands: list[Command]) -> None:
                 for command in commands:
                     journal.write(command)
-                    if isinstance(command, SaveCheckpoint):
-                        journal.flush()  # what a checkpoint relies on must not be lost before it
                     session.perform(command)
 
+            keep.before_saving = journal.flush
             obey(supervisor.begin())
             for event in session.events():
                 journal.write(event)
                 tally.update(event)
                 if watch is not None:
                     watch(event, tally)
-                if isinstance(event, FaultInjected):
-                    journal.flush()  # it may be the coordinator's own
+                if isinstance(event, RunStarted | FaultInjected):
+                    journal.flush()  # what a resumption must know; the fault may be the coordinator's own
                 obey(supervisor.handle(event))
                 if supervisor.strikes != strikes:
                     strikes = supervisor.strikes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ class RunFolder:
         self.folder = folder
         self.journal = folder / "journal.jsonl"
         self._checkpoint = folder / "checkpoint.safetensors"
+        self.before_saving: Callable[[], None] = lambda: None  # what a checkpoint relies on must be kept first
 
     def begin(self, job: Job, plan: Plan) -> None:
         """Write what is needed to repeat the run."""
@@ -49,6 +50,7 @@ class RunFolder:
         """Replace the checkpoint."""
         from littoral.learning.checkpoint import save_checkpoint
 
+        self.before_saving()
         save_checkpoint(self._checkpoint, tensors, metadata)
 
     def load(self) -> tuple[dict[str, Any], dict[str, Any]] | None:

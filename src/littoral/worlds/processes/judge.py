@@ -67,6 +67,7 @@ class Judge:
             metadata = {
                 "t": when, "evaluated_at": self._evaluated_at, "members": list(self._session.members), "ledger": ledger,
             }  # fmt: skip
+            await self._session.all_told()  # a checkpoint must not count what no journal proves
             await asyncio.get_running_loop().run_in_executor(None, self._keeper.save, tensors, metadata)
             self._session.emit(Checkpointed(when, samples))
 

@@ -84,7 +84,8 @@ class Session:
         self._membership = Membership(self)
         self._routes = Routes(job.continuum)
         self._events: list[Event] = []
-        self._woken = asyncio.Event()
+        self._emitted = self._handed_out = self._dealt_with = 0  # events so far
+        self._woken, self._next = asyncio.Event(), asyncio.Event()
         self._commands: asyncio.Queue[Command] = asyncio.Queue()
         self._ended = False
         self._error: RunFailed | None = None
@@ -106,7 +107,15 @@ class Session:
     def emit(self, event: Event) -> None:
         """Tell the supervisor and the journal soon."""
         self._events.append(event)
+        self._emitted += 1
         self._woken.set()
+
+    async def all_told(self) -> None:
+        """Wait until everything emitted so far was dealt with: it is in the journal."""
+        emitted = self._emitted
+        while self._dealt_with < emitted:
+            self._next.clear()
+            await self._next.wait()
 
     def fail(self, error: RunFailed) -> None:
         """Something that no supervisor can mend: the run breaks off."""
@@ -125,6 +134,8 @@ class Session:
         return self._since
 
     async def _next_events(self, tasks: list[asyncio.Task[None]]) -> list[Event]:
+        self._dealt_with = self._handed_out  # whoever asks for more is done with what there was
+        self._next.set()
         while not self._events and not self._ended:
             self._woken.clear()
             waiting = asyncio.ensure_future(self._woken.wait())
@@ -138,6 +149,7 @@ class Session:
         if not any(isinstance(event, NodeLost | NodeReturned) for event in self._events):
             await asyncio.sleep(GATHER_S)
         batch, self._events = self._events, []
+        self._handed_out += len(batch)
         return batch
 
     async def _open(self, tasks: list[asyncio.Task[None]]) -> None:
