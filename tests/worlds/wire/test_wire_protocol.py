@@ -31,7 +31,7 @@ class Conversation:
     def connect(self) -> None:
         """A new connection: what was under way is lost."""
         self.wire.clear()
-        ack = self.intake.ack()
+        ack = self.intake.ack(0.0)
         assert ack.received is not None
         assert self.outbox.resume(ack.received, ack.grants)
 
@@ -58,7 +58,7 @@ class Conversation:
         self.unread.clear()
 
     def answer(self) -> None:
-        ack = self.intake.ack()
+        ack = self.intake.ack(0.0)
         assert ack.received is not None
         self.outbox.acknowledge(ack.received, ack.grants)
 
@@ -176,7 +176,7 @@ def test_a_peer_that_forgot_us_is_told_everything_that_is_not_done() -> None:
     talk.deliver(2)
     talk.answer()
     talk.intake = Intake(1, CODEC, talk.account, talk.limits)
-    ack = talk.intake.ack()
+    ack = talk.intake.ack(0.0)
     assert ack.received == 0
     assert not talk.outbox.resume(0, ack.grants)
     talk.outbox.restart(2)
@@ -204,7 +204,7 @@ def test_the_same_chunk_twice_is_a_replay() -> None:
     chunk, pieces = opened(talk)
     assert talk.intake.accept(chunk, pieces)
     assert refused(talk, chunk, pieces) == "replayed"
-    assert talk.intake.ack().received == 1
+    assert talk.intake.ack(0.0).received == 1
 
 
 @pytest.mark.parametrize("number", [1, 7])
@@ -255,4 +255,4 @@ def test_a_new_session_brings_no_new_credit() -> None:
     talk.put(Parcelled(1, bytes(11_000)))
     talk.cut(12_000)
     talk.deliver(1)
-    assert sum(Intake(2, CODEC, talk.account, talk.limits).ack().grants) < 16_000 - 11_000 + 10
+    assert sum(Intake(2, CODEC, talk.account, talk.limits).ack(0.0).grants) < 16_000 - 11_000 + 10

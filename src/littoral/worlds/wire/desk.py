@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -9,12 +10,14 @@ from collections.abc import Callable, Sequence
 import zmq
 
 from littoral.worlds.node import Message
-from littoral.worlds.wire.frames import Ack, Chunk, Codec, Greeting, Priority, decode_head, encode_head
+from littoral.worlds.wire.frames import Ack, Chunk, Codec, Greeting, Nudge, Priority, decode_head, encode_head
 from littoral.worlds.wire.handshakes import Handshakes
 from littoral.worlds.wire.intake import Account, Intake, Whole
 from littoral.worlds.wire.limits import Limits
 from littoral.worlds.wire.refusals import Refusals, Refused
 from littoral.worlds.wire.tap import Tap
+
+HOLD_S = 0.1  # how long an answer that nobody waits for looks for a chunk to travel with
 
 
 class Arrival:
@@ -36,7 +39,7 @@ class Arrival:
 
 
 class Desk:
-    """Takes frames in from all peers and answers each of them at most once per turn."""
+    """Takes frames in from all peers. Answers at most once per turn who waits for it; the others when it suits."""
 
     def __init__(
         self,
@@ -47,13 +50,17 @@ class Desk:
         refusals: Refusals,
         clock: Callable[[], float],
         arrived: Callable[[Arrival, Priority], None],
+        acknowledged: Callable[[str, Ack], None],
     ) -> None:
         self._name_of, self._codec, self._limits = name_of, codec, limits
-        self._refusals, self._clock, self._arrived = refusals, clock, arrived
+        self._refusals, self._clock = refusals, clock
+        self._arrived, self._acknowledged = arrived, acknowledged
         self.received_bytes: Counter[str] = Counter()
         self._accounts: dict[str, Account] = {}
         self._intakes: dict[str, Intake] = {}
         self._answers: dict[bytes, Intake | int] = {}  # by route: how far it got, or which session nobody knows
+        self._held: dict[str, Intake] = {}  # answers that wait for company
+        self._holding: asyncio.TimerHandle | None = None
         self._handshakes = Handshakes(router, refusals)
         self._tap = Tap(router, self._take, self._answer)
 
@@ -73,7 +80,13 @@ class Desk:
                 self._greeted(name, route, greeting)
                 self._handshakes.greeted(int(head.get("__fd")))
             case Chunk() as chunk:
+                if chunk.ack is not None:
+                    self._acknowledged(name, chunk.ack)
                 self._chunk(name, route, chunk, pieces)
+            case Nudge(session=session):
+                intake = self._intakes.get(name)
+                if intake is not None and intake.session == session and route == intake.route:
+                    self._answers[route] = intake
 
     def _greeted(self, name: str, route: bytes, greeting: Greeting) -> None:
         """From here on only this connection counts: what older ones still hold is stale."""
@@ -93,7 +106,11 @@ class Desk:
         elif chunk.session < intake.session:
             raise Refused("replayed")
         elif route == intake.route:
-            self._answers[route] = intake
+            intake.heard_at = self._clock()
+            if chunk.urgent:
+                self._answers[route] = intake
+            else:
+                self._hold(name, intake)
             if whole := intake.accept(chunk, pieces):
                 self._deliver(name, intake, whole)
 
@@ -115,21 +132,48 @@ class Desk:
 
     def _answer(self) -> None:
         """One answer per connection; a route that is gone swallows it, and its successor will ask."""
-        for route, about in self._answers.items():
-            ack = about.ack() if isinstance(about, Intake) else Ack(about, 0, None, (0, 0, 0))
-            with contextlib.suppress(zmq.Again):
-                self._tap.send([route, encode_head(ack)])
         if self._answers:
-            self._answers.clear()
-            self._tap.poke()
+            answers, self._answers = self._answers, {}
+            for route, about in answers.items():
+                ack = about.ack(self._clock()) if isinstance(about, Intake) else Ack(about, 0, None, (0, 0, 0))
+                with contextlib.suppress(zmq.Again):
+                    self._tap.send([route, encode_head(ack)])
+
+    def _hold(self, name: str, intake: Intake) -> None:
+        self._held[name] = intake
+        if self._holding is None:
+            self._holding = asyncio.get_running_loop().call_later(HOLD_S, self._let_go)
+
+    def _let_go(self) -> None:
+        """Nothing came along in time."""
+        self._holding = None
+        self._answers.update({intake.route: intake for intake in self._held.values()})
+        self._held.clear()
+        self._answer()
+
+    def take_along(self, name: str) -> Ack | None:
+        """The answer that is held back for a peer to which something is about to be sent anyway."""
+        intake = self._held.pop(name, None)
+        return None if intake is None else intake.ack(self._clock())
+
+    def answer_again(self, name: str) -> None:
+        """An answer that travelled with a chunk may have got lost."""
+        if intake := self._intakes.get(name):
+            self._hold(name, intake)
 
     def forget(self, name: str) -> None:
-        """Drop all state of a peer."""
+        """Drop all state of a peer; should it be met again, it need not repeat what arrived."""
+        if intake := self._held.pop(name, None):
+            self._answers[intake.route] = intake
+            self._answer()
         self._intakes.pop(name, None)
         self._accounts.pop(name, None)
         self.received_bytes.pop(name, None)
 
     def close(self) -> None:
         """Stop listening; the last acknowledgements have a moment to get out."""
+        if self._holding is not None:
+            self._holding.cancel()
+            self._let_go()
         self._tap.close(linger_ms=100)
         self._handshakes.close()

@@ -17,7 +17,7 @@ import zmq
 
 from littoral.worlds.node import Message
 from littoral.worlds.wire.desk import Arrival, Desk
-from littoral.worlds.wire.frames import Codec, Priority
+from littoral.worlds.wire.frames import Ack, Codec, Priority
 from littoral.worlds.wire.gate import Gate, server_socket
 from littoral.worlds.wire.keys import KeyPair
 from littoral.worlds.wire.limits import Limits
@@ -76,12 +76,16 @@ class Endpoint:
             raise RuntimeError(f"endpoint {self.name} was opened before: an endpoint is opened once")
         context = zmq.Context(io_threads=1)
         context.max_sockets = _MOST_SOCKETS
-        self._around = Surroundings(
-            context, self.name, self._keys, self._clock, self._refusals, self._next_session, self._emptied
-        )
         self._gate = Gate(context, self._names, self._refusals)
         router = server_socket(context, self._keys)
-        self._desk = Desk(router, self._name_of, self._codec, self._limits, self._refusals, self._clock, self._arrived)
+        self._desk = Desk(
+            router, self._name_of, self._codec, self._limits, self._refusals, self._clock, self._arrived,
+            self._acknowledged,
+        )  # fmt: skip
+        self._around = Surroundings(
+            context, self.name, self._keys, self._clock, self._refusals, self._next_session, self._emptied,
+            self._desk.take_along, self._desk.answer_again,
+        )  # fmt: skip
         self._ticking = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
         try:
             router.bind(f"tcp://{host}:*")
@@ -179,8 +183,15 @@ class Endpoint:
             if not reader.done():
                 return reader.set_result(None)
 
+    def _acknowledged(self, name: str, ack: Ack) -> None:
+        if link := self._links.get(name):
+            link.heed(ack)
+            link.pump()
+
     async def flush(self, timeout_s: float) -> bool:
         """Wait until everything queued was acknowledged; whether that happened in time."""
+        for link in self._links.values():
+            link.nudge()
         try:
             async with asyncio.timeout(timeout_s):
                 while not self._closed and any(not link.outbox.empty for link in self._links.values()):

@@ -1,8 +1,9 @@
 """What stands on the wire: small typed heads, and messages taken apart into fields and a raw vector.
 
-A sender writes ``Greeting`` and ``Chunk`` heads, a receiver answers with ``Ack``. A chunk's bytes follow its head as
-raw frames: the part of the message's fields it carries (if any), then the part of the vector. Only the message kinds
-a codec was made with exist for it: a name on the wire selects among them and never leads to an import.
+A sender writes ``Greeting``, ``Chunk`` and ``Nudge`` heads, a receiver answers with ``Ack``, on the connection they
+came by or with the next chunk that goes the other way. A chunk's bytes follow its head as raw frames: the part of the
+message's fields it carries (if any), then the part of the vector. Only the message kinds a codec was made with exist
+for it: a name on the wire selects among them and never leads to an import.
 """
 
 from __future__ import annotations
@@ -49,6 +50,20 @@ class Greeting(msgspec.Struct, frozen=True, array_like=True, tag="greeting", for
     question: Length
 
 
+class Ack(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Chunks below ``received`` are here (None: this session is not known); each lane may reach its grant, in bytes.
+
+    ``question`` is the last greeting that was read: whatever was sent before it and is not here got lost. The answer
+    was held back for ``held_s`` after the last chunk arrived.
+    """
+
+    session: Length
+    question: Length
+    received: Length | None
+    grants: tuple[Length, Length, Length]
+    held_s: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+
+
 class Chunk(msgspec.Struct, frozen=True, array_like=True, tag="chunk", forbid_unknown_fields=True):
     """The next piece of the message that its lane is carrying; numbered without gaps within a session."""
 
@@ -56,21 +71,17 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True, tag="chunk", forbid_un
     number: Length
     lane: Priority
     opening: Opening | None
+    urgent: bool = True  # an answer is wanted at once; otherwise it may wait for something to travel with
+    ack: Ack | None = None  # of what came the other way
 
 
-class Ack(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Chunks below ``received`` are here (None: this session is not known); each lane may reach its grant, in bytes.
-
-    ``question`` is the last greeting that was read: whatever was sent before it and is not here got lost.
-    """
+class Nudge(msgspec.Struct, frozen=True, array_like=True, tag="nudge", forbid_unknown_fields=True):
+    """The answer that you hold back is wanted now."""
 
     session: Length
-    question: Length
-    received: Length | None
-    grants: tuple[Length, Length, Length]
 
 
-Head = Greeting | Chunk
+Head = Greeting | Chunk | Nudge
 _encode = msgspec.msgpack.Encoder().encode
 _heads: msgspec.msgpack.Decoder[Head] = msgspec.msgpack.Decoder(Head)
 _acks = msgspec.msgpack.Decoder(Ack)

@@ -103,6 +103,7 @@ class Intake:
 
     def __init__(self, session: int, codec: Codec, account: Account, limits: Limits) -> None:
         self.session, self.question, self.route = session, 0, b""
+        self.heard_at = 0.0  # when the last chunk came
         self._codec, self._account, self._limits = codec, account, limits
         self._number = 0
         self._partials: dict[Priority, Partial] = {}
@@ -147,19 +148,20 @@ class Intake:
         self._account.take(lane, partial.opening.size)
         return Whole(message, lane, partial.opening)
 
-    def ack(self) -> Ack:
+    def ack(self, now: float) -> Ack:
         """What to answer: how far we got, and how far each lane may go."""
         for lane in Priority:
             self._granted[lane] = max(self._granted[lane], self._received[lane] + self._room(lane))
         control, urgent, bulk = self._granted.values()
-        return Ack(self.session, self.question, self._number, (control, urgent, bulk))
+        return Ack(self.session, self.question, self._number, (control, urgent, bulk), max(0.0, now - self.heard_at))
 
     def _room(self, lane: Priority) -> int:
         partial = self._partials.get(lane)
         return self._account.room(lane, partial.got if partial is not None and partial.keep else 0)
 
     def owes_credit(self, lane: Priority) -> bool:
-        """Whether enough was consumed since the last answer that the peer should hear of it."""
+        """Whether enough was consumed since the last answer that the peer should hear of it, or it has little left."""
         gain = self._received[lane] + self._room(lane) - self._granted[lane]
-        share = self._account.shares[lane]
-        return gain >= share // 4 or (gain > 0 and self._account.messages[lane] == 0)
+        quarter = self._account.shares[lane] // 4
+        has_little = self._granted[lane] - self._received[lane] < quarter
+        return gain >= quarter or (gain > 0 and has_little and self._account.messages[lane] == 0)

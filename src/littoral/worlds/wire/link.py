@@ -14,7 +14,7 @@ import msgspec
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from littoral.worlds.wire.frames import Greeting, Priority, decode_ack, encode_head
+from littoral.worlds.wire.frames import Ack, Chunk, Greeting, Nudge, Priority, decode_ack, encode_head
 from littoral.worlds.wire.gate import client_socket
 from littoral.worlds.wire.keys import KeyPair
 from littoral.worlds.wire.outbox import Outbox, Parcel
@@ -53,6 +53,8 @@ class Surroundings(NamedTuple):
     refusals: Refusals
     next_session: Callable[[], int]
     emptied: Callable[[], None]
+    take_along: Callable[[str], Ack | None]  # an answer to the peer that is due anyway
+    answer_again: Callable[[str], None]
 
 
 class Link:
@@ -119,7 +121,6 @@ class Link:
 
     def _ship(self, frames: Sequence[bytes | memoryview]) -> None:
         self._tap.send(frames)
-        self._tap.poke()
         self._sent_at = self._around.clock()
         self.sent_bytes += sum(len(frame) for frame in frames)
 
@@ -128,19 +129,24 @@ class Link:
             ack = decode_ack(frames[0].buffer)
         except Refused as refusal:
             return self._around.refusals.note(self.peer.name, refusal.reason)
+        self.heed(ack)
+
+    def heed(self, ack: Ack) -> None:
+        """The peer told us how far it got."""
         if ack.session != self.outbox.session:
             return
         self._heard_at = self._around.clock()
         if ack.received is None:
             self._start_over()
         elif self._greeted:
-            self._progress(ack.received, ack.grants)
+            self._progress(ack.received, ack)
         elif ack.question == self._question:
             self._resume(ack.received, ack.grants)
 
-    def _progress(self, received: int, grants: Sequence[int]) -> None:
-        if news := self.outbox.acknowledge(received, grants):
-            self.window.acknowledged(*news, self._heard_at)
+    def _progress(self, received: int, ack: Ack) -> None:
+        if news := self.outbox.acknowledge(received, ack.grants):
+            size, left_at = news
+            self.window.acknowledged(size, left_at, max(left_at, self._heard_at - ack.held_s))
             self._make_room()
 
     def _resume(self, received: int, grants: Sequence[int]) -> None:
@@ -149,6 +155,7 @@ class Link:
         self._greeted = True
         self.window.forget_in_flight()
         self.window.heard(self._heard_at - self._asked_at, self._heard_at)
+        self._around.answer_again(self.peer.name)
         self._make_room()
 
     def _start_over(self) -> None:
@@ -158,17 +165,28 @@ class Link:
 
     def pump(self) -> None:
         """Send what window and credits allow, the most urgent first."""
-        while self._greeted and self._tap.writable:
+        while self._greeted:
             wanted = self.window.chunk
             priority = self.outbox.ready(wanted)
             if priority is None:
                 return self.window.pause()
             now = self._around.clock()
-            if not self._may_go(priority, now):
+            if not self._may_go(priority, now) or not self._tap.writable:
                 return
             shipment, pieces = self.outbox.cut(priority, wanted, now)
             self.window.sent(shipment.size, now)
-            self._ship([encode_head(shipment.chunk), *pieces])
+            self._ship([encode_head(self._addressed(shipment.chunk)), *pieces])
+
+    def _addressed(self, chunk: Chunk) -> Chunk:
+        """The chunk as it leaves: with an answer that is due anyway, and asking for one before we would have to wait."""
+        urgent = self.window.wants_news or self.outbox.lanes[chunk.lane].wants_news
+        ack = self._around.take_along(self.peer.name)
+        return Chunk(chunk.session, chunk.number, chunk.lane, chunk.opening, urgent, ack)
+
+    def nudge(self) -> None:
+        """Somebody waits until everything was acknowledged."""
+        if self._greeted and self.outbox.under_way:
+            self._ship([encode_head(Nudge(self.outbox.session))])
 
     def _may_go(self, priority: Priority, now: float) -> bool:
         if priority is Priority.CONTROL and self.window.in_flight < self.window.limit + _CONTROL_EXTRA:
@@ -186,13 +204,16 @@ class Link:
 
     async def send(self, parcel: Parcel, priority: Priority, most_queued: int) -> None:
         """Queue a message in its lane, after those who asked before and once there is room."""
-        lane = self.outbox.lanes[priority]
-        async with self._turns[priority]:
-            while not self._closed and lane.held > most_queued and len(lane) >= 2:
-                await self._wait_for_room()
-            if self._closed:
-                raise PeerGone(f"{self.peer.name} is gone: nothing can be sent to it any more")
+        lane, turn = self.outbox.lanes[priority], self._turns[priority]
+        if not self._closed and lane.held <= most_queued and not turn.locked():
             self.put(parcel, priority)
+        else:
+            async with turn:
+                while not self._closed and lane.held > most_queued and len(lane) >= 2:
+                    await self._wait_for_room()
+                if self._closed:
+                    raise PeerGone(f"{self.peer.name} is gone: nothing can be sent to it any more")
+                self.put(parcel, priority)
         self._burst += 1
         if self._burst % _BURST == 0:
             await asyncio.sleep(0)

@@ -57,6 +57,11 @@ class Lane:
         parcel = self.waiting[0]
         return self.granted - self.used >= min(wanted, parcel.size - parcel.cut, max(1, self.span // 4))
 
+    @property
+    def wants_news(self) -> bool:
+        """Whether more stands here, or half of the credit is used."""
+        return bool(self.waiting) or 2 * (self.granted - self.used) < self.span
+
     def put(self, parcel: Parcel) -> None:
         """One more, at the end."""
         self.waiting.append(parcel)

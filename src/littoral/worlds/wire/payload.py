@@ -65,6 +65,8 @@ def lend(vector: Any) -> tuple[Form | None, memoryview]:
 
 def _lend_tensor(torch: Any, tensor: Any) -> tuple[Form, memoryview]:
     form = _checked(Form("torch", str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)))
+    if tensor.dtype is torch.float32 and tensor.ndim == 1 and tensor.is_contiguous() and not tensor.requires_grad:
+        return form, memoryview(tensor.numpy()).cast("B")  # what nearly all vectors are
     flat = tensor.detach().cpu().contiguous().reshape(-1)
     return form, _bytes_of(flat.view(torch.uint8).numpy())
 
@@ -92,6 +94,7 @@ def rebuild(form: Form | None, buffer: Any) -> Any:
     import torch
 
     dtype = getattr(torch, form.dtype)
-    return (
-        torch.from_numpy(data).view(dtype).reshape(form.shape) if data.nbytes else torch.empty(form.shape, dtype=dtype)
-    )
+    if not data.nbytes:
+        return torch.empty(form.shape, dtype=dtype)
+    vector = torch.frombuffer(data, dtype=dtype)
+    return vector if len(form.shape) == 1 else vector.reshape(form.shape)

@@ -55,17 +55,21 @@ class Tap:
         self.poke()
 
     def poke(self) -> None:
-        """Something was sent, or may have arrived unheard: look soon."""
+        """Something may have arrived unheard: look soon."""
         if self._soon is None and not self.socket.closed:
             self._soon = self._loop.call_soon(self._wake)
 
     @property
     def writable(self) -> bool:
-        """Whether a message may be sent without waiting. To ask may swallow the news of one that has arrived."""
-        events = _get(self.socket, _EVENTS)
+        """Whether a message may be sent without waiting."""
+        return bool(self._listen() & _OUT)
+
+    def _listen(self) -> int:
+        """What the socket is ready for. Whoever asks, or sends, may have swallowed the news of a message: look soon."""
+        events: int = _get(self.socket, _EVENTS)
         if events & _IN:
             self.poke()
-        return bool(events & _OUT)
+        return events
 
     def send(self, frames: Sequence[bytes | memoryview]) -> None:
         """Send one message of several frames; raises zmq.Again when that would wait."""
@@ -73,6 +77,7 @@ class Tap:
         for index, frame in enumerate(frames):
             # Lending a frame has its price too: another thread hears when it may be given back.
             _send(self.socket, frame, _DONT_WAIT if index == last else _MORE, len(frame) <= COPY_BYTES)
+        self._listen()
 
     def _wake(self) -> None:
         """Take what is there. Who sends or asks afterwards looks again itself, so once nothing is left is enough."""

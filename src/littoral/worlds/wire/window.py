@@ -66,9 +66,14 @@ class Window:
         """Bytes of the next chunk."""
         if self.round_trip is None:
             return LEAST_CHUNK  # the first after a probe measures the path and not itself
-        if self.rate is None:
-            return _between(LEAST_CHUNK, self._grown / 4, MOST_CHUNK)
+        if self.rate is None or not self._delivery.steady:
+            return _between(LEAST_CHUNK, self._grown / 2, MOST_CHUNK)  # what fits the window cannot be overtaken anyway
         return MOST_CHUNK if self.rate > _FAST else _between(LEAST_CHUNK, self.rate * CHUNK_S, MOST_CHUNK)
+
+    @property
+    def wants_news(self) -> bool:
+        """Whether we would soon have to wait for an acknowledgement, or know too little of the path."""
+        return self.round_trip is None or 2 * self.in_flight >= self.limit
 
     def pace(self, now: float) -> float:
         """Seconds to wait before the next chunk: a whole window at once would stand in a queue on its way."""
