@@ -3,7 +3,9 @@
     python benchmarks/lab.py            the ratios, five repeats (about 20 minutes)
     python benchmarks/lab.py --demo     one repeat of the mixed links, and training to a target (about 2 minutes)
 
-Needs root (namespaces, quotas). Fashion-MNIST is looked for in data/fashion_mnist, ../shared/data/fashion_mnist or
+Every lab is measured first (step times, what a message costs), as `littoral fidelity` does, and our plans are made
+from that. The asynchronous server's workers have twice the batch, so that one of its updates has about as many samples
+as one of DDP's, and are one step ahead of its answers. Needs root (namespaces, quotas). Fashion-MNIST is looked for in data/fashion_mnist, ../shared/data/fashion_mnist or
 --data; without it, digits on a small LeNet stand in.
 """
 
@@ -25,6 +27,7 @@ from littoral.continuum.link import Link
 from littoral.continuum.signal import Constant
 from littoral.errors import LittoralError
 from littoral.events import Evaluated, Used
+from littoral.fidelity import measured_continuum
 from littoral.job import Job
 from littoral.learning.task import load_task
 from littoral.planning.planner import make_plan
@@ -58,21 +61,26 @@ def continuum(shares: tuple[float, ...], ports: tuple[float, ...]) -> Continuum:
 
 
 @contextmanager
-def lab(shares: tuple[float, ...], ports: tuple[float, ...]) -> Iterator[tuple[Continuum, Lab]]:
+def lab(
+    shares: tuple[float, ...], ports: tuple[float, ...], task: str, options: dict[str, Any]
+) -> Iterator[tuple[Continuum, Lab]]:
+    """A lab, and its continuum as measured in it with a task."""
     described = continuum(shares, ports)
     with Lab.up(described) as up:
-        yield described, up
+        job = Job(name="probe", continuum=described, task=task, task_options=options, epochs=1, strategy="allreduce")
+        yield measured_continuum(job, up, seconds=2.0), up
 
 
 def ours(
     described: Continuum, up: Lab, forge: Forge, task: str, options: dict[str, Any], *, strategy: str, planner: str,
-    epochs: int, seed: int, accuracy: float | None = None, evaluate_every: float = 1e6, **parameters: Any,
+    epochs: int, seed: int, accuracy: float | None = None, evaluate_every: float = 1e6, batch: int | None = None,
+    **parameters: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """One run in the lab: samples/s over all of it, from the first lease to the last sample used."""
     job = Job(
         name="bench", continuum=described, task=task, task_options=options, epochs=epochs, strategy=strategy,
         parameters=parameters, planner=planner, servers=("d-1",), workers=described.device_names, seed=seed,
-        accuracy=accuracy, evaluate_every=evaluate_every,
+        accuracy=accuracy, evaluate_every=evaluate_every, batch=batch,
     )  # fmt: skip
     made = load_task(task, options)
     plan = make_plan(job, made.footprint(), made.recipe)
@@ -134,7 +142,7 @@ class Study:
     def repeat(self, setting: str, seed: int) -> None:
         """Every contender once in one lab."""
         shares, ports = {"fast": (SHARES, FAST), "mixed": (SHARES, MIXED), "equal": (EQUAL, FAST)}[setting]
-        with lab(shares, ports) as (described, up):
+        with lab(shares, ports, self.task, self.options) as (described, up):
             steps = 20 if setting == "mixed" else 60
             self.note(setting, "DDP, equal batches", self.ddp(described, up, steps, [32] * 4, seed=seed))
             for who, strategy, planner, samples, parameters in CONTENDERS[setting]:
@@ -154,7 +162,7 @@ class Study:
                 print(f"{setting:<8} {who:<34} {spread(rates):>26} {spread(ratios):>22}")
 
 
-ASYNC: dict[str, Any] = {"mode": "asp"}
+ASYNC: dict[str, Any] = {"mode": "asp", "ahead": 1, "batch": 64}
 CONTENDERS: dict[str, list[tuple[str, str, str, int, dict[str, Any]]]] = {
     "fast": [
         ("allreduce, equal batches", "allreduce", "fair", 12_000, {}),
@@ -178,7 +186,7 @@ def compare_accuracy(study: Study, seeds: range) -> None:
     }
     samples = load_task(study.task, study.options).footprint().samples
     for seed in seeds:
-        with lab(SHARES, FAST) as (described, up):
+        with lab(SHARES, FAST, study.task, study.options) as (described, up):
             rival = study.ddp(described, up, samples // 128, [32] * 4, seed=seed, warmup=0, evaluate=True)
             rows["DDP, equal batches"].append(rival["accuracy"])
             for who, strategy, parameters in (
@@ -203,7 +211,7 @@ def compare_accuracy(study: Study, seeds: range) -> None:
 def demo(study: Study) -> None:
     """A short look: digits and the LeNet to a target on the mixed links, then one repeat beside DDP."""
     goals = [("littoral.tasks.digits", {}, 0.95, 20), (study.task, study.options, 0.80, 2)]
-    with lab(SHARES, MIXED) as (described, up):
+    with lab(SHARES, MIXED, study.task, study.options) as (described, up):
         for task, options, target, epochs in goals:
             account = ours(
                 described, up, study.forge, task, options, strategy="parameter_server", planner="proportional",

@@ -86,6 +86,7 @@ SETTINGS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("parameter_server", {"mode": "ssp", "bound": 2}),
     ("parameter_server", {"mode": "asp"}),
     ("parameter_server", {"mode": "asp", "servers": 2}),
+    ("parameter_server", {"mode": "asp", "ahead": 1}),
 )
 
 

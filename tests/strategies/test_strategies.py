@@ -16,6 +16,7 @@ VARIANTS = [
     ("parameter_server", {"mode": "asp"}),
     ("parameter_server", {"mode": "asp", "damping": "inverse"}),
     ("parameter_server", {"mode": "asp", "damping": "sqrt", "servers": 2}),
+    ("parameter_server", {"mode": "asp", "ahead": 2, "servers": 2}),
     ("parameter_server", {"mode": "ssp", "bound": 2}),
     ("parameter_server", {"mode": "bsp"}),
     ("parameter_server", {"mode": "bsp", "backups": 1}),

@@ -1,18 +1,20 @@
 """How long a plan takes, as formulas one can read. Planner and simulator share the step-time and pipe models.
 
 Symbols: M vector bytes, n workers, b_i batch, d_i shard, c_i seconds of a step on worker i (with load and apps), r the
-rate of a way once everyone who passes its slowest pipe took a share, l one-way latency.
+rate of a way once everyone who passes its slowest pipe took a share, l one-way latency. Where a device says what
+messages cost its processor (``handling``), c_i includes those of a step.
 
     all-reduce    step    = max c_i + 2(n-1)/n M/r + 2 max l + update       (a ring beyond 8: 2(n-1) mean l)
     server, bsp   step    = everyone's pull at once + last push, served in order of arrival + update
     server, asp   cycle_i = c_i + push_i + pull_i, stretched by the queue at the busiest shared pipe
+                  with ``ahead`` a: the longest of c_i, push_i, pull_i and cycle_i / (1 + a)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import NormalDist
 
 from littoral.continuum.app import TRAINING_DEMAND, App, crowding
@@ -20,7 +22,7 @@ from littoral.continuum.continuum import Continuum
 from littoral.continuum.device import Device, Workload
 from littoral.continuum.link import HEADER_BYTES
 from littoral.continuum.routes import Pipe, Route, Routes
-from littoral.planning.flows import Leg, last_arrival, queued_cycles, shared_rates
+from littoral.planning.flows import Leg, last_arrival, pipelined_cycles, queued_cycles, shared_rates
 from littoral.planning.plan import Prediction, Server, Term, Worker
 from littoral.units import show_bytes
 
@@ -36,6 +38,7 @@ class Setting:
     task: Workload
     sample_bytes: int
     epochs: int
+    handling: Mapping[str, float] = field(default_factory=dict)  # seconds per step that a device spends on messages
 
 
 def slice_bytes(server: Server) -> float:
@@ -70,10 +73,28 @@ def app_latency(device: Device, app: App, others: Sequence[App]) -> float:
 
 
 def step_seconds(setting: Setting, device: str, batch: float) -> float:
-    """Mean seconds of a training step on a device as it is: load and apps included."""
+    """Mean seconds of a training step on a device as it is: load, apps and the step's messages included."""
     described = setting.continuum.device(device)
     pace = training_pace(described, setting.continuum.apps_on(device))
-    return described.step.seconds(setting.task, batch) / pace
+    return (described.step.seconds(setting.task, batch) + setting.handling.get(device, 0.0)) / pace
+
+
+def handling_seconds(setting: Setting, devices: Sequence[str], servers: Sequence[Server]) -> dict[str, float]:
+    """What the messages of a step cost each worker's device, those of servers that share it included."""
+    found = {}
+    for device in devices:
+        handling = setting.continuum.device(device).handling
+        if handling is None:
+            continue
+        if servers:
+            ends = 1 + sum(len(devices) for server in servers if server.device == device) / len(servers)
+            size = 2 * sum(slice_bytes(server) for server in servers)
+            found[device] = ends * handling.seconds(size, 2 * len(servers))
+        else:
+            others = len(devices) - 1
+            size = 4 * others * setting.task.vector_bytes / len(devices)
+            found[device] = handling.seconds(size, 4 * others)
+    return found
 
 
 def update_seconds(setting: Setting, device: str, size: float) -> float:
@@ -142,14 +163,16 @@ def _hops(n: int) -> str:
     return "2 x the longest latency" if n <= DIRECT else "2(n-1) x mean latency of the ring"
 
 
-def predict_servers(setting: Setting, workers: Sequence[Worker], servers: Sequence[Server], limit: float) -> Prediction:
-    """Parameter servers; ``limit`` is the staleness bound (0: bsp, infinity: asp)."""
+def predict_servers(
+    setting: Setting, workers: Sequence[Worker], servers: Sequence[Server], limit: float, ahead: int = 0
+) -> Prediction:
+    """Parameter servers; ``limit`` is the staleness bound (0: bsp, infinity: asp), ``ahead`` that of answers."""
     steps = [math.ceil(worker.shard / worker.batch) for worker in workers]
     startup = startup_seconds(setting, workers)
     if limit == 0:
         terms = _bsp_terms(setting, workers, servers, max(steps))
     else:
-        terms = _async_terms(setting, workers, servers, steps, limit)
+        terms = _async_terms(setting, workers, servers, steps, limit, ahead)
     head = Term(name="start-up", seconds=startup, formula="slowest shard and model from its store")
     traffic = []
     for worker, count in zip(workers, steps, strict=True):
@@ -185,7 +208,7 @@ def _bsp_terms(setting: Setting, workers: Sequence[Worker], servers: Sequence[Se
     )
 
 
-def async_cycles(setting: Setting, workers: Sequence[Worker], servers: Sequence[Server]) -> list[float]:
+def async_cycles(setting: Setting, workers: Sequence[Worker], servers: Sequence[Server], ahead: int = 0) -> list[float]:
     """Seconds of one pull-compute-push round of every worker, queueing included.
 
     Exchanges with several servers run side by side.
@@ -209,7 +232,11 @@ def async_cycles(setting: Setting, workers: Sequence[Worker], servers: Sequence[
         update = sum(update_seconds(setting, device, size) for _, size, device in mine) / 2
         think.append(step_seconds(setting, worker.device, worker.batch) + latency + update)
         legs.append([_leg(way, size, crowd, len(servers)) for way, size, _ in mine])
-    return queued_cycles(think, legs)
+    cycles = queued_cycles(think, legs)
+    if not ahead:
+        return cycles
+    steps = [step_seconds(setting, worker.device, worker.batch) for worker in workers]
+    return pipelined_cycles(steps, legs, cycles, ahead)
 
 
 def _leg(way: Route, size: float, crowd: dict[Pipe, list[float]], beside: int) -> Leg:
@@ -225,9 +252,10 @@ def _leg(way: Route, size: float, crowd: dict[Pipe, list[float]], beside: int) -
 
 
 def _async_terms(
-    setting: Setting, workers: Sequence[Worker], servers: Sequence[Server], steps: Sequence[int], limit: float
-) -> tuple[Term, ...]:
-    cycles = async_cycles(setting, workers, servers)
+    setting: Setting, workers: Sequence[Worker], servers: Sequence[Server], steps: Sequence[int], limit: float,
+    ahead: int,
+) -> tuple[Term, ...]:  # fmt: skip
+    cycles = async_cycles(setting, workers, servers, ahead)
     full = [step_seconds(setting, worker.device, worker.batch) for worker in workers]
     computes = [_shard_seconds(setting, worker) for worker in workers]
     exchanges = [n * (cycle - step) for n, cycle, step in zip(steps, cycles, full, strict=True)]

@@ -68,3 +68,30 @@ def queued_cycles(think: Sequence[float], legs: Sequence[Sequence[Leg]], rounds:
             break
         cycles = [(new + old) / 2 for new, old in zip(fresh, cycles, strict=True)]
     return cycles
+
+
+def pipelined_cycles(
+    think: Sequence[float], legs: Sequence[Sequence[Leg]], cycles: Sequence[float], ahead: int
+) -> list[float]:
+    """Cycle times when a worker thinks on while ``ahead`` exchanges are under way; ``cycles`` are those without.
+
+    Nobody is faster than its own thinking, its slowest transfer, or all its exchanges under way at once; and no pipe
+    carries more than it can.
+    """
+    found = [
+        max([z, cycle / (1 + ahead), *(leg.alone for leg in mine)])
+        for z, mine, cycle in zip(think, legs, cycles, strict=True)
+    ]
+    for _ in range(20):
+        busy: dict[Pipe, float] = {}
+        for mine, cycle in zip(legs, found, strict=True):
+            for leg in mine:
+                if leg.pipe is not None:
+                    busy[leg.pipe] = busy.get(leg.pipe, 0.0) + leg.need / cycle
+        if max(busy.values(), default=0.0) <= 1.001:
+            break
+        found = [
+            cycle * max([1.0, *(busy[leg.pipe] for leg in mine if leg.pipe is not None)])
+            for mine, cycle in zip(legs, found, strict=True)
+        ]
+    return found

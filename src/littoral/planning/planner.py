@@ -109,15 +109,17 @@ def _draft_with(
     servers: tuple[Server, ...],
 ) -> Plan:  # fmt: skip
     continuum, routes = setting.continuum, setting.routes
+    bare, setting = setting, replace(setting, handling=cost.handling_seconds(setting, devices, servers))
     limits = [_largest_batch(continuum, device, footprint) for device in devices]
     in_step = math.isfinite(strategy.limit)  # workers wait for each other
     batches = _batches(job, setting, devices, servers if in_step else (), limits, recipe)
-    weights = _weights(job, setting, devices, batches, () if in_step else servers)
+    ahead = getattr(strategy, "ahead", 0)
+    weights = _weights(job, setting, devices, batches, () if in_step else servers, ahead)
     stores = _stores(continuum, routes, devices)
     shards = _shards(job, footprint, weights, stores)
     workers = tuple(
         Worker(name=device, device=device, shard=shard, batch=min(batch, max(shard, 1)), store=store,
-               samples_per_s=batch / cost.step_seconds(setting, device, batch))
+               samples_per_s=batch / cost.step_seconds(bare, device, batch))
         for device, shard, batch, store in zip(devices, shards, batches, stores, strict=True) if shard
     )  # fmt: skip
     predicted = _predict(setting, workers, servers, strategy)
@@ -186,7 +188,7 @@ def _exchange(setting: Setting, device: str, servers: Sequence[Server]) -> float
 
 
 def _weights(
-    job: Job, setting: Setting, devices: Sequence[str], batches: Sequence[int], servers: Sequence[Server]
+    job: Job, setting: Setting, devices: Sequence[str], batches: Sequence[int], servers: Sequence[Server], ahead: int
 ) -> list[float]:
     """What shards are proportional to: nothing, the batches, or where nobody waits the samples/s with the exchange."""
     if job.planner == "fair":
@@ -196,7 +198,7 @@ def _weights(
     workers = [
         Worker(name=d, device=d, shard=b, batch=b, samples_per_s=1.0) for d, b in zip(devices, batches, strict=True)
     ]
-    cycles = cost.async_cycles(setting, workers, servers)
+    cycles = cost.async_cycles(setting, workers, servers, ahead)
     return [batch / cycle for batch, cycle in zip(batches, cycles, strict=True)]
 
 
@@ -262,7 +264,7 @@ def _servers(footprint: Footprint, count: int, devices: Sequence[str]) -> tuple[
 
 def _predict(setting: Setting, workers: tuple[Worker, ...], servers: tuple[Server, ...], strategy: Any) -> Prediction:
     if strategy.needs_servers:
-        return cost.predict_servers(setting, workers, servers, strategy.limit)
+        return cost.predict_servers(setting, workers, servers, strategy.limit, strategy.ahead)
     return cost.predict_allreduce(setting, workers)
 
 

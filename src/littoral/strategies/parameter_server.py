@@ -5,6 +5,10 @@ asynchronous server, anything between is SSP (Ho et al. 2013). What was pushed b
 by samples, just before the next parameters are handed out: with bound 0 that is the mean over all workers (exactly
 all-reduce's step), without a bound it is one step per push.
 
+With ``ahead`` (``asp`` only) a worker does not wait for the answer to its push: it computes on while up to so many
+answers are on their way, as Pipe-SGD (Li et al. 2018) does for all-reduce. Gradients are that much staler; links and
+processors are busy at the same time.
+
 Backup workers (Chen et al. 2016, ``bsp`` only): a step closes when all but ``backups`` workers have pushed for it;
 later gradients are dropped and their samples leased again.
 """
@@ -60,6 +64,7 @@ class ParameterServer:
 
     mode: str = "asp"
     bound: int = 3  # staleness bound of ssp, in iterations
+    ahead: int = 0  # of asp: answers a worker does not wait for
     backups: int = 0
     servers: int = 1
     momentum: str = "auto"  # of ssp and asp: auto takes off what asynchrony adds by itself; keep does not
@@ -70,8 +75,13 @@ class ParameterServer:
         check_choice("damping", self.damping, ("none", "inverse", "sqrt"))
         check_choice("momentum", self.momentum, ("auto", "keep"))
         check_whole("bound", self.bound)
+        check_whole("ahead", self.ahead, most=16)
         check_whole("backups", self.backups)
         check_whole("servers", self.servers, least=1, most=64)
+        if self.ahead and self.mode != "asp":
+            raise InputError(
+                "ahead needs mode asp: the others promise a bound", remedy="set 'mode: asp', or 'ahead: 0'"
+            )
         if self.backups and self.mode != "bsp":
             raise InputError("backups need mode bsp", remedy="set 'mode: bsp', or 'backups: 0'")
         if self.backups and self.servers > 1:
@@ -93,14 +103,21 @@ class ParameterServer:
         servers = node.plan.servers
         for server in servers:
             await node.send(server.name, Pull())
+        due, allowed = 1, 0  # answers; before the first there is nothing to compute on
         while True:
-            versions = [await self._fetch(node, server) for server in servers]
+            while due > allowed:
+                versions = [await self._fetch(node, server) for server in servers]
+                due -= 1
             gradient = await node.compute()
             if gradient.lease is None:
                 break
             for server, version in zip(servers, versions, strict=True):
                 part = gradient.vector[server.start : server.stop]
                 await node.send(server.name, Push(version, gradient.samples, gradient.lease, part))
+            due, allowed = due + 1, self.ahead
+        for _ in range(due):  # or they would be taken for the answers to what comes next
+            for server in servers:
+                await self._fetch(node, server)
         for server in servers:
             await node.send(server.name, Finish())
 
@@ -124,7 +141,7 @@ class ParameterServer:
         """
         if self.limit == 0 or self.momentum == "keep" or not recipe.momentum or recipe.optimizer != "sgd":
             return recipe
-        implicit = 1.0 - 1.0 / workers
+        implicit = 1.0 - 1.0 / (workers * (1 + self.ahead))
         rest = max(0.0, (recipe.momentum - implicit) / (1.0 - implicit))
         lr = recipe.lr * math.sqrt((1.0 - rest) / (1.0 - recipe.momentum))
         return replace(recipe, momentum=rest, lr=lr, nesterov=recipe.nesterov and rest > 0.0)

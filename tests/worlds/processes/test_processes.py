@@ -23,6 +23,7 @@ STRATEGIES = [
     ("parameter_server", {"mode": "bsp", "backups": 1}),
     ("parameter_server", {"mode": "ssp", "bound": 2}),
     ("parameter_server", {"mode": "asp", "servers": 2}),
+    ("parameter_server", {"mode": "asp", "ahead": 1}),
 ]
 
 

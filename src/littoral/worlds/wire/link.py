@@ -178,7 +178,7 @@ class Link:
             self._ship([encode_head(self._addressed(shipment.chunk)), *pieces])
 
     def _addressed(self, chunk: Chunk) -> Chunk:
-        """The chunk as it leaves: with an answer that is due anyway, and asking for one before we would have to wait."""
+        """The chunk as it leaves: with an answer that is due anyway, and a request for one before we have to wait."""
         urgent = self.window.wants_news or self.outbox.lanes[chunk.lane].wants_news
         ack = self._around.take_along(self.peer.name)
         return Chunk(chunk.session, chunk.number, chunk.lane, chunk.opening, urgent, ack)
