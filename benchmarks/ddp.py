@@ -73,8 +73,9 @@ def main() -> None:
     ddp = DistributedDataParallel(model)
     whole, mine = sum(boot["batches"]), boot["batches"][boot["rank"]]
     recipe = task.recipe
-    lr = recipe.lr * step_scale(recipe, whole)
-    optimizer = torch.optim.SGD(ddp.parameters(), lr=lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
+    optimizer = torch.optim.SGD(
+        ddp.parameters(), lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay
+    )
     generator = torch.Generator().manual_seed(boot["seed"])
     start_of_mine = sum(boot["batches"][: boot["rank"]])
     order = torch.randperm(len(data.train_x), generator=generator)
@@ -88,6 +89,7 @@ def main() -> None:
             order, position = torch.randperm(len(data.train_x), generator=generator), 0
         index = order[position + start_of_mine : position + start_of_mine + mine]
         position += whole
+        optimizer.param_groups[0]["lr"] = recipe.lr * step_scale(recipe, whole, step * whole)  # as ours, warm-up too
         optimizer.zero_grad(set_to_none=True)
         # DDP averages over ranks: weighting by the batch makes unequal batches exact too.
         loss = task.loss(ddp(data.train_x[index]), data.train_y[index]) * (mine * boot["world"] / whole)

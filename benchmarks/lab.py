@@ -5,8 +5,9 @@
 
 Every lab is measured first (step times, what a message costs), as `littoral fidelity` does, and our plans are made
 from that. The asynchronous server's workers have twice the batch, so that one of its updates has about as many samples
-as one of DDP's, and are one step ahead of its answers. Needs root (namespaces, quotas). Fashion-MNIST is looked for in data/fashion_mnist, ../shared/data/fashion_mnist or
---data; without it, digits on a small LeNet stand in.
+as one of DDP's, and are one step ahead of its answers. Needs root (namespaces,
+quotas). Fashion-MNIST is looked for in data/fashion_mnist, ../shared/data/fashion_mnist or --data; without it, digits
+on a small LeNet stand in.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 The learning rate follows the batch: a step over ``samples`` samples moves ``samples / recipe.batch`` times as far as
 the recipe says (linear scaling, Goyal et al. 2017; square root for AdamW), so that a plan may change batches without
-changing what an epoch learns. Beyond ``LINEAR_LIMIT`` the factor grows with the square root only.
+changing what an epoch learns. Beyond ``LINEAR_LIMIT`` the factor grows with the square root only. The first steps of
+a fresh model are the recipe's own, and grow from there (Goyal's warm-up): full steps would throw some models so far
+that they never learn.
 """
 
 from __future__ import annotations
@@ -24,12 +26,20 @@ from littoral.learning.task import Dataset, Recipe, Task
 LINEAR_LIMIT = 8.0
 
 
-def step_scale(recipe: Recipe, samples: float) -> float:
-    """How much further than the recipe's step to go for a batch of ``samples``."""
+def step_scale(recipe: Recipe, samples: float, seen: float = math.inf) -> float:
+    """How much further than the recipe's step to go for a batch of ``samples``, after ``seen`` samples.
+
+    >>> recipe = Recipe(lr=0.1, batch=32, warmup=100)
+    >>> step_scale(recipe, 128), step_scale(recipe, 128, seen=0), step_scale(recipe, 128, seen=1600)
+    (4.0, 1.0, 2.5)
+    """
     ratio = samples / recipe.batch
     if recipe.optimizer == "adamw":
-        return math.sqrt(ratio)
-    return ratio if ratio <= LINEAR_LIMIT else math.sqrt(ratio * LINEAR_LIMIT)
+        full = math.sqrt(ratio)
+    else:
+        full = ratio if ratio <= LINEAR_LIMIT else math.sqrt(ratio * LINEAR_LIMIT)
+    warm = recipe.warmup * recipe.batch
+    return full if full <= 1 or seen >= warm else 1 + (full - 1) * seen / warm
 
 
 class Batches(Protocol):
@@ -93,6 +103,7 @@ class Holder:
         self.vector = vector
         self._shared = False  # whether somebody else reads this very vector
         self._recipe, self._trained = recipe, trained
+        self._seen = 0.0  # samples whose gradients are in the vector
         self._optimizer: Optimizer | None = None  # a worker that only pushes gradients never needs one
 
     def load(self, vector: Tensor, start: int = 0) -> None:
@@ -122,16 +133,20 @@ class Holder:
     def step(self, gradient: Tensor, samples: float, factor: float = 1.0) -> None:
         """One optimiser step, ``factor`` times as long as ``samples`` samples deserve."""
         self._own()
-        self._make_optimizer().step(self.vector, gradient, factor * step_scale(self._recipe, samples))
+        length = factor * step_scale(self._recipe, samples, self._seen)
+        self._make_optimizer().step(self.vector, gradient, length)
+        self._seen += samples
 
     def state(self) -> dict[str, Tensor]:
-        """Vector and optimiser, live."""
+        """Vector, samples seen and optimiser, live."""
         memory = self._optimizer.state() if self._optimizer else {}
-        return {"vector": self.vector, **{f"optimizer.{name}": tensor for name, tensor in memory.items()}}
+        seen = torch.tensor([self._seen], dtype=torch.float64)
+        return {"vector": self.vector, "seen": seen, **{f"optimizer.{name}": v for name, v in memory.items()}}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Copy back what ``state`` gave."""
         self.load(state["vector"].clone())
+        self._seen = float(state["seen"][0])
         prefix = "optimizer."
         memory = {name[len(prefix) :]: v for name, v in state.items() if name.startswith(prefix)}
         self._optimizer = None  # what it remembers is of another model

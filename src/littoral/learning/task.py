@@ -45,7 +45,10 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How one device alone trains the task well; ``lr`` is tuned for ``batch`` samples a step."""
+    """How one device alone trains the task well; ``lr`` is tuned for ``batch`` samples a step.
+
+    ``warmup`` is over how many such batches the steps of larger ones grow to their full length.
+    """
 
     lr: float
     optimizer: OptimizerName = "sgd"
@@ -53,6 +56,7 @@ class Recipe:
     nesterov: bool = False
     weight_decay: float = 0.0
     batch: int = 32
+    warmup: int = 100
 
     def __post_init__(self) -> None:
         names = get_args(OptimizerName)
@@ -65,6 +69,11 @@ class Recipe:
             isinstance(self.batch, int) and self.batch > 0,
             f"batch is {self.batch}",
             "give a positive whole number",
+        )
+        _check(
+            isinstance(self.warmup, int) and self.warmup >= 0,
+            f"warmup is {self.warmup}",
+            "give a whole number of batches; 0 for none",
         )
         _check(self.momentum > 0 or not self.nesterov, "nesterov without momentum", "set a momentum, such as 0.9")
 
