@@ -94,6 +94,15 @@ def test_every_sample_exactly_once_per_epoch_under_random_crashes_and_restarts(s
     assert prove(shards, used, epochs) == []
 
 
+def test_many_crashes_and_returns_keep_the_work_spread() -> None:
+    """Rounding must not pile up on one worker, nor cut the work into crumbs."""
+    ledger = Ledger({f"w-{i}": 200 for i in range(6)}, epochs=20)
+    for _ in range(8):
+        got = ledger.rebalance({f"w-{i}": 200.0 for i in range(6)})
+    assert set(got.values()) == {4000}
+    assert sum(len(spans) for spans in ledger._todo.values()) < 300
+
+
 @pytest.mark.parametrize(
     ("used", "complaint"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from seaside import whole
 
 from littoral.commands import Admit, Restart
 from littoral.continuum.app import Store
@@ -22,7 +23,7 @@ from littoral.events import (
 from littoral.job import Fault, Job
 from littoral.strikes import Strikes
 from littoral.supervisor import NOBODY
-from littoral.testing import MemoryKeeper, Story, simulate, small_continuum, small_job
+from littoral.testing import MemoryKeeper, simulate, small_continuum, small_job
 
 INF = float("inf")
 MODES = [("allreduce", {}), ("parameter_server", {"mode": "bsp"}), ("parameter_server", {"mode": "asp"})]
@@ -38,10 +39,6 @@ def pause(node: str, at_s: float, seconds: float) -> Fault:
 
 def deepedge(faults: list[Fault], **settings: object) -> Job:
     return replace(small_job(faults=faults, epochs=12, **settings), on_failure="deepedge")  # type: ignore[arg-type]
-
-
-def whole(story: Story) -> bool:
-    return story.reason == "epochs" and story.contradictions() == []
 
 
 # -- everybody at once ------------------------------------------------------------------------------------------
