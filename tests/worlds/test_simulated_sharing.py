@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from seaside import whole, with_device
+from seaside import KilledKeeper, whole, with_device
 
 from littoral.continuum.app import App
 from littoral.continuum.signal import Steps
@@ -39,6 +39,23 @@ def test_a_deadline_that_training_breaks_is_counted() -> None:
     story = simulate(job, plan=plan, timing_only=True)
     verdict = story.of(AppChecked)[0]
     assert verdict.violated == len(story.of(DeadlineMissed)) > 0.5 * verdict.checked
+
+
+def test_dropped_frames_have_no_latency() -> None:
+    """Each frame takes longer than a period, so every other one is dropped; all of them are late."""
+    app = App(name="sift", on=("w-1",), period_s=0.1, deadline_s=0.1, work_s=0.12, demand=0.5)
+    plan = simulate(with_app(replace(app, work_s=0.01)), timing_only=True).plan
+    keeper = KilledKeeper(saves=1)
+    job = replace(with_app(app), epochs=2)
+    story = simulate(job, plan=replace(plan, epochs=2), keeper=keeper, timing_only=True)
+    latencies = [event.latency_s for event in story.of(DeadlineMissed)]
+    worked = [latency for latency in latencies if latency is not None]
+    (verdict,) = story.of(AppChecked)
+    assert verdict.checked == len(latencies) > 1.5 * len(worked)
+    assert verdict.mean_s == pytest.approx(sum(worked) / len(worked))
+    resumed = simulate(job, plan=replace(plan, epochs=2), keeper=keeper, timing_only=True, resume=True)
+    (verdict,) = resumed.of(AppChecked)
+    assert verdict.mean_s == pytest.approx(sum(worked) / len(worked), rel=0.1)
 
 
 def test_load_that_comes_and_goes_slows_steps_meanwhile() -> None:
