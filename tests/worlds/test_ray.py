@@ -87,9 +87,8 @@ def test_a_machine_may_be_several_devices_and_data_comes_from_the_store(cloud: C
     story = check_strategy("parameter_server", run=run(cloud, tmp_path, watch=look), continuum=described)
     assert where == {"disk": cloud.ip("hub"), "ps-1": cloud.ip("hub")}
     assert {event.node for event in story.of(Fetched)} == {"w-1", "w-2"}
-    eventually(
-        lambda: not list((cloud.folder / "cache").glob("littoral/pantry/*"))
-    )  # what was fetched is not left there
+    assert fetched
+    eventually(lambda: not list(kept.glob("*")))  # what was fetched is not left there
     all_gone(tmp_path)
 
 
