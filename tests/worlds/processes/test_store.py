@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from depot import MODEL, SHARDS, assert_true, open_desk, open_pantry, story
 
-from littoral.learning.blocks import block_count, samples_per_block
+from littoral.learning.cutting import block_count, samples_per_block
 from littoral.learning.leases import Span
 from littoral.worlds.node import Message
 from littoral.worlds.processes.pantry import Pantry
