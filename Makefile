@@ -1,7 +1,7 @@
+# make demo       the main job: four ways to train one job compared, with a report
 # make demo-lab   real processes in an emulated continuum, beside PyTorch DDP (as root)
-# make demo   the main job: three plans of one training job compared, with a report
-# make test   the test suite
-# Both set up everything they need in .venv by themselves.
+# make test       the test suite
+# Each sets up everything it needs in .venv by itself.
 
 PYTHON ?= python3
 BIN := .venv/bin

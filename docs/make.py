@@ -35,6 +35,9 @@ Prose and progress go to stderr; `--json` prints exactly one JSON object on stdo
 """
 
 
+VERBS = ("check", "plan", "run", "compare", "report", "fidelity", "lab up", "lab down", "lab check")
+
+
 def catalogue() -> str:
     text = files("littoral.continuum").joinpath("devices.csv").read_text(encoding="utf-8")
     rows = list(csv.reader(text.splitlines()))
@@ -45,8 +48,8 @@ def catalogue() -> str:
 
 def commands() -> str:
     parts = [COMMANDS]
-    for verb in ("check", "plan", "run", "compare", "report"):
-        command = [sys.executable, "-m", "littoral", verb, "--help"]
+    for verb in VERBS:
+        command = [sys.executable, "-m", "littoral", *verb.split(), "--help"]
         environment = {"COLUMNS": "110", "TERM": "dumb", "PATH": "/usr/bin:/bin"}
         told = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
         told = told.replace("python -m littoral", "littoral").strip()

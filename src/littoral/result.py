@@ -1,4 +1,4 @@
-"""What a run achieved, read from its events one at a time: constant memory, whatever the length of the run."""
+"""What a run achieved, read from its events one at a time; only what no checkpoint holds yet is remembered singly."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from littoral.continuum.routes import Route, Routes
 from littoral.events import (
     AppChecked,
+    Checkpointed,
     Computed,
     EpochFinished,
     Evaluated,
@@ -71,12 +72,14 @@ class Tally:
     def __post_init__(self) -> None:
         self.workers = {w.name: WorkerTally(w.shard, w.batch) for w in self.plan.workers}
         self._recent: deque[float] = deque(maxlen=CONSECUTIVE)
+        self._unsaved: deque[tuple[int, Used]] = deque()  # what a rollback would take back, each after its total
         self._routes = Routes(self.job.continuum)
         self._device_of = self.plan.device_of
         self._update = {
             RunStarted: self._started, Computed: self._computed, Sent: self._sent, Used: self._used,
             Evaluated: self._evaluated, AppChecked: self._app, FaultInjected: self._fault,
             RunFinished: self._finished, Resumed: self._resumed, EpochFinished: self._epoch, Fetched: self._fetched,
+            Checkpointed: self._saved,
         }  # fmt: skip
 
     def update(self, event: Event) -> None:
@@ -89,7 +92,14 @@ class Tally:
     def _started(self, event: RunStarted) -> None:
         self.run, self.world = event.run, event.world
 
+    def _saved(self, event: Checkpointed) -> None:
+        while self._unsaved and self._unsaved[0][0] <= event.samples:
+            self._unsaved.popleft()
+
     def _resumed(self, event: Resumed) -> None:
+        while self._unsaved and self._unsaved[-1][0] > event.samples:
+            _, used = self._unsaved.pop()
+            self.workers[used.node].samples -= used.samples
         self.samples = event.samples
         self.epochs_finished, self.epochs_finished_s = event.samples // self.plan.samples, event.since
 
@@ -116,6 +126,7 @@ class Tally:
 
     def _used(self, event: Used) -> None:
         self.samples += event.samples
+        self._unsaved.append((self.samples, event))
         self.workers[event.node].samples += event.samples
 
     def _evaluated(self, event: Evaluated) -> None:

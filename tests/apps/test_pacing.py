@@ -11,8 +11,9 @@ from contextlib import suppress
 
 import pytest
 
-from littoral.apps.pacing import Tally, pace, run_app
+from littoral.apps.pacing import pace, run_app
 from littoral.apps.registry import Setting
+from littoral.apps.tally import Tally
 from littoral.continuum.app import App
 from littoral.errors import InputError
 from littoral.events import AppChecked, DeadlineMissed, Event

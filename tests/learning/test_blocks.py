@@ -20,9 +20,7 @@ from littoral.learning.blocks import (
     Header,
     Packing,
     as_bytes,
-    block_count,
     decode_block,
-    samples_per_block,
 )
 from littoral.learning.codebook import Codebook
 from littoral.learning.learner import Orders, Shards, named_seed
@@ -169,11 +167,6 @@ def test_a_payload_may_be_a_tensor_an_array_or_bytes() -> None:
     )
     with pytest.raises(BadBlock):
         as_bytes(None)
-
-
-def test_block_sizes() -> None:
-    assert samples_per_block(10**9) == 16
-    assert [block_count(size, 16) for size in (0, 1, 16, 17)] == [0, 1, 1, 2]
 
 
 # -- assemblies and orders -----------------------------------------------------------------------------------------

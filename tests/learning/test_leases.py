@@ -27,6 +27,15 @@ def test_a_lease_never_crosses_an_epoch() -> None:
     assert ledger.left == 0
 
 
+def test_what_is_upcoming_is_what_the_next_lease_holds() -> None:
+    ledger = Ledger({"a": 10, "b": 7}, epochs=2)
+    ledger.hand_over("b", {"a": 1.0})
+    while foreseen := tuple(ledger.upcoming("a", 4)):
+        assert foreseen == tuple(ledger.upcoming("a", 4))  # looking changes nothing
+        assert (lease := ledger.lease("a", 4)) is not None and lease.spans == foreseen
+    assert ledger.lease("a", 4) is None
+
+
 def test_finishing_twice_counts_once_and_a_released_lease_is_invalid() -> None:
     ledger = Ledger({"a": 8}, epochs=1)
     first, second = ledger.lease("a", 4), ledger.lease("a", 4)
@@ -92,6 +101,15 @@ def test_every_sample_exactly_once_per_epoch_under_random_crashes_and_restarts(s
         held = [lease for name in sorted(alive) if (lease := ledger.lease(name, 7))]
     assert ledger.left == 0
     assert prove(shards, used, epochs) == []
+
+
+def test_many_crashes_and_returns_keep_the_work_spread() -> None:
+    """Rounding must not pile up on one worker, nor cut the work into crumbs."""
+    ledger = Ledger({f"w-{i}": 200 for i in range(6)}, epochs=20)
+    for _ in range(8):
+        got = ledger.rebalance({f"w-{i}": 200.0 for i in range(6)})
+    assert set(got.values()) == {4000}
+    assert sum(len(spans) for spans in ledger._todo.values()) < 300
 
 
 @pytest.mark.parametrize(

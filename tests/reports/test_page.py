@@ -47,6 +47,17 @@ def test_sections_without_data_are_left_out(write_run) -> None:
     assert "littoral run job.yaml --seed 1 --timing-only" in html
 
 
+def test_a_narrow_page_names_the_figures_of_wide_tables(write_run) -> None:
+    """There a row is a card, for which each cell must know its head; small tables stay as they are."""
+    html = html_of(write_run("one"), write_run("two", seed=2))
+    assert html.count('<td data-head="predicted"') == 2
+    assert html.count('<table class="widest">') == 1
+    for kind in ("wide", "widest"):
+        assert f".{kind} tbody td::before" in html
+    small = [table for table in re.findall(r"<table.*?</table>", html, re.S) if table.startswith("<table>")]
+    assert small and not any("data-head" in table for table in small)
+
+
 def test_only_the_first_of_several_runs_is_open(write_run) -> None:
     html = html_of(write_run("one"), write_run("two", seed=2), write_run("three", seed=3))
     assert html.count('<details class="run" open>') == 1

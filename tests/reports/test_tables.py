@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from littoral.reports.overview import headline, report_of
 from littoral.reports.story import read_story
 from littoral.reports.tables import ranking_of, rows_of, summaries_of
+
+WORLDS = ("simulated", "processes+lab")
 
 
 def runs(write_run, times: dict[str, list[float | None]]) -> list:
@@ -48,6 +51,15 @@ def test_the_prediction_is_judged_on_the_epochs_that_were_finished(write_run) ->
     assert row.prediction_error == pytest.approx(-0.1)
     (unfinished,) = rows_of([read_story(write_run("other", result={"predicted": {"finished": None}}))])
     assert unfinished.prediction_error is None
+
+
+def test_runs_of_different_worlds_are_not_averaged(write_run) -> None:
+    runs = [read_story(write_run(world, seed=i, result={"world": world})) for i, world in enumerate(WORLDS)]
+    assert [summary.variant for summary in summaries_of(rows_of(runs))] == [
+        "parameter_server mode=asp, fair (simulated)", "parameter_server mode=asp, fair (processes+lab)"
+    ]  # fmt: skip
+    assert [row.variant for row in rows_of(runs[:1])] == ["parameter_server mode=asp, fair"]
+    assert "Worlds: simulated, processes+lab." in headline(report_of(runs))
 
 
 def test_equal_runs_keep_labels_apart(write_run) -> None:

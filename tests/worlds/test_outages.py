@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from seaside import whole
 
 from littoral.commands import Admit, Restart
 from littoral.continuum.app import Store
@@ -22,7 +23,7 @@ from littoral.events import (
 from littoral.job import Fault, Job
 from littoral.strikes import Strikes
 from littoral.supervisor import NOBODY
-from littoral.testing import MemoryKeeper, Story, simulate, small_continuum, small_job
+from littoral.testing import MemoryKeeper, simulate, small_continuum, small_job
 
 INF = float("inf")
 MODES = [("allreduce", {}), ("parameter_server", {"mode": "bsp"}), ("parameter_server", {"mode": "asp"})]
@@ -38,10 +39,6 @@ def pause(node: str, at_s: float, seconds: float) -> Fault:
 
 def deepedge(faults: list[Fault], **settings: object) -> Job:
     return replace(small_job(faults=faults, epochs=12, **settings), on_failure="deepedge")  # type: ignore[arg-type]
-
-
-def whole(story: Story) -> bool:
-    return story.reason == "epochs" and story.contradictions() == []
 
 
 # -- everybody at once ------------------------------------------------------------------------------------------
@@ -187,6 +184,34 @@ def test_data_that_never_comes_ends_the_run(strategy: str, parameters: dict[str,
     story = simulate(job, timing_only=True)
     first = story.plan.workers[0].name
     assert story.reason == f"disk was lost and did not return, and {first} needs its data"
+
+
+@pytest.mark.parametrize(("strategy", "parameters"), MODES)
+@pytest.mark.parametrize("seconds", [5.0, INF])
+def test_samples_that_moved_are_used_when_their_store_is_back(
+    strategy: str, parameters: dict[str, object], seconds: float
+) -> None:
+    """Both have their data when the store goes; then one worker goes too, and the other needs what that one had."""
+    faults = [crash("disk", 1.5, seconds), crash("w-2", 2.0)]
+    story = simulate(with_store(faults, workers=2, epochs=8, strategy=strategy, **parameters), timing_only=True)
+    inherited = [
+        used for used in story.of(Used) for _, origin, *_ in used.spans if (used.node, origin) == ("w-1", "w-2")
+    ]
+    if seconds == INF:
+        assert inherited == []
+        assert story.reason == "disk was lost and did not return, and w-1 needs its data"
+    else:
+        assert min(used.t for used in inherited) > 1.5 + seconds + 2.0  # a process takes two seconds to start
+        assert whole(story)
+
+
+def test_whoever_inherits_a_sample_fetches_its_block() -> None:
+    """A shard this small is a single block. It is fetched once, not again for every step or epoch."""
+    first, second, more = fetched(with_store([crash("w-2", 2.0)], workers=2, epochs=8))
+    sample_bytes = simulate(small_job(), timing_only=True).session.footprint.sample_bytes
+    assert {first.node, second.node} == {"w-1", "w-2"}
+    assert (more.node, more.size) == ("w-1", 120 * sample_bytes)
+    assert more.t - more.start == pytest.approx(more.size / RATE)
 
 
 # -- the coordinator --------------------------------------------------------------------------------------------

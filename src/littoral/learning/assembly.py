@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from littoral.learning.blocks import Array, BadBlock, block_count
+from littoral.learning.blocks import Array, BadBlock
+from littoral.learning.cutting import block_count
 
 
 class Assembly:

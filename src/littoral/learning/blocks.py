@@ -19,8 +19,6 @@ from torch import Tensor
 from littoral.errors import InputError
 from littoral.learning.codebook import MOST, Codebook
 
-BLOCK_BYTES = 256_000
-FEWEST_SAMPLES = 16
 LARGEST_BYTES = 1 << 28  # of a block once decoded
 _DEEPEST = 8  # dimensions
 
@@ -48,20 +46,6 @@ class Header(msgspec.Struct, frozen=True):
     x: Packing
     y: Packing
     checksum: bytes
-
-
-def samples_per_block(sample_bytes: int) -> int:
-    """How many samples make a block of about 256 kB; few large samples are still worth one message.
-
-    >>> samples_per_block(785)
-    326
-    """
-    return max(FEWEST_SAMPLES, BLOCK_BYTES // max(1, sample_bytes))
-
-
-def block_count(size: int, per_block: int) -> int:
-    """Blocks of a shard."""
-    return -(-size // per_block)
 
 
 class Encoder:

@@ -195,6 +195,15 @@ class Ledger:
         """Every lease given out so far has a lower number."""
         return self._next + 1
 
+    def upcoming(self, worker: str, samples: int) -> Iterator[Span]:
+        """What the worker's next lease of up to ``samples`` would hold."""
+        todo: Sequence[Span] = self._todo.get(worker, deque())
+        for span in todo:
+            if samples <= 0 or span.epoch != todo[0].epoch:
+                return
+            yield span.split(min(samples, len(span)))[0]
+            samples -= len(span)
+
     def open(self, worker: str) -> int:
         """Samples the worker has still to lease."""
         return sum(len(span) for span in self._todo.get(worker, ()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+CARDS_BELOW = {"wide": "44rem", "widest": "68rem"}  # the width of its place below which a table becomes cards
+
 STYLE = """
 :root{color-scheme:light dark;--bg:#f6f8fa;--card:#fff;--ink:#17202a;--soft:#56636f;--line:#d8dfe6;
 --accent:#1f6fb2;
@@ -33,7 +35,7 @@ margin:0 0 1rem}
 .tile dt{color:var(--soft);font-size:.85rem}
 .tile dd{margin:0;font-size:1.3rem;font-weight:650;line-height:1.25;overflow-wrap:anywhere}
 .tile small{display:block;font-size:.8rem;font-weight:400;color:var(--soft);line-height:1.35}
-.scroll{overflow-x:auto;margin:.4rem 0 1rem;border-radius:6px}
+.scroll{overflow-x:auto;margin:.4rem 0 1rem;border-radius:6px;container-type:inline-size}
 table{border-collapse:collapse;width:100%;font-size:.86rem;font-variant-numeric:tabular-nums}
 caption{text-align:left;color:var(--soft);font-size:.85rem;padding:.2rem 0;position:sticky;left:0}
 th,td{padding:.36rem .36rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap;
@@ -105,7 +107,22 @@ h2,h3{break-after:avoid}.scroll{overflow:visible}table{font-size:.62rem}th,td{pa
 white-space:normal}
 .graph{min-width:0}.pair{grid-template-columns:1fr}pre{max-height:none;white-space:pre-wrap}}
 @media (prefers-reduced-motion:reduce){html{scroll-behavior:auto}}
+@media screen{@container (max-width:78rem){table.widest{font-size:.75rem}
+.widest th,.widest td{padding:.36rem .25rem}.widest tbody th{min-width:6.5rem}}}
 """
+
+# Where a table would not fit, a row becomes a card of captions and values; the heads, which sort, a line of buttons.
+_CARDS = """
+@media screen{@container (max-width:WIDTH){
+table.KIND,.KIND tbody,.KIND caption{display:block}
+.KIND thead tr{display:flex;flex-wrap:wrap}.KIND thead th{border:0;position:static}
+.KIND tbody tr{display:grid;grid-template-columns:repeat(auto-fill,minmax(10.5rem,1fr));gap:0 1.4rem;
+padding:.5rem 0;border-bottom:1px solid var(--line)}
+.KIND tbody th{grid-column:1/-1;position:static}.KIND tbody th,.KIND tbody td{border:0;padding:.1rem 0}
+.KIND tbody td{display:flex;justify-content:space-between;gap:.6rem;font-size:.82rem}
+.KIND tbody td::before{content:attr(data-head);color:var(--soft);position:relative;z-index:1}}}
+"""
+STYLE += "".join(_CARDS.replace("KIND", kind).replace("WIDTH", width) for kind, width in CARDS_BELOW.items())
 
 SCRIPT = """
 "use strict";

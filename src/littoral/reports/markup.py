@@ -12,6 +12,7 @@ from littoral.units import show_bytes, show_duration
 
 NONE = "-"
 _TEXT = ' class="text"'
+_WIDE, _WIDEST = ' class="wide"', ' class="widest"'  # tables that a narrow page shows as cards
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +28,23 @@ class Cell:
 def table(heads: Sequence[tuple[str, str]], rows: Sequence[Sequence[Cell]], caption: str) -> str:
     """A table whose columns sort when their heading is pressed; a heading is (text, what it means)."""
     words = {i for i in range(1, len(heads)) if all(row[i].order is None for row in rows)}
+    kind = _WIDEST if len(heads) > 10 else _WIDE if len(heads) > 6 else ""
+    names = [escape(text) if kind else "" for text, _ in heads]
     head = "".join(
         f'<th scope="col" aria-sort="none"{_TEXT if i in words else ""}>'
         f'<button type="button" title="{escape(hint)}">{escape(text)}</button></th>'
         for i, (text, hint) in enumerate(heads)
     )
-    body = "".join(f"<tr>{''.join(_cell(cell, i, i in words) for i, cell in enumerate(row))}</tr>" for row in rows)
+    lines = ("".join(_cell(cell, i, i in words, names[i]) for i, cell in enumerate(row)) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table{kind}>'
         f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
-def _cell(cell: Cell, column: int, words: bool) -> str:
-    name, scope = ("td", "") if column else ("th", ' scope="row"')
+def _cell(cell: Cell, column: int, words: bool, head: str) -> str:
+    name, scope = ("td", f' data-head="{head}"' if head else "") if column else ("th", ' scope="row"')
     order = "" if cell.order is None else f' data-order="{cell.order!r}"'
     kind = f' class="{cell.mark}"' if cell.mark else _TEXT if words else ""
     bar = "" if cell.bar is None else f'<span class="bar" style="width:{100 * cell.bar:.1f}%"></span>'

@@ -21,7 +21,7 @@ from littoral.reports.markup import (
 )
 from littoral.reports.results import results
 from littoral.reports.story import Story
-from littoral.reports.tables import Ranking, Row, jobs_of, ranking_of, rows_of
+from littoral.reports.tables import Ranking, Row, jobs_of, ranking_of, rows_of, worlds_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +73,9 @@ def _setting(report: Report) -> str:
     )
     others = len(set(jobs_of(report.stories))) - 1
     more = f" The first of {others + 1} different jobs is described here." if others else ""
-    world = first.result.get("world", "simulated")
-    return f"Training {name} {goal} on the continuum {continuum.name!r}: {place}. World: {world}.{more}"
+    worlds = worlds_of(report.stories)
+    where = f"{'World' if len(worlds) == 1 else 'Worlds'}: {', '.join(worlds)}"
+    return f"Training {name} {goal} on the continuum {continuum.name!r}: {place}. {where}.{more}"
 
 
 def _count(many: int, noun: str) -> str:

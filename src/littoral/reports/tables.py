@@ -1,4 +1,4 @@
-"""What runs achieved, as rows: one per run, one per variant (same job, strategy, parameters and planner).
+"""What runs achieved, as rows: one per run, one per variant (same job, world, strategy, parameters and planner).
 
 A run that stops at its target does fewer epochs than planned: its prediction is judged on the epochs it finished.
 """
@@ -104,9 +104,23 @@ def jobs_of(stories: Sequence[Story]) -> list[str]:
     return names if len(known) > 1 else [""] * len(names)
 
 
+def world_of(story: Story) -> str:
+    """Where a run was."""
+    return str(story.result.get("world", "simulated"))
+
+
+def worlds_of(stories: Sequence[Story]) -> list[str]:
+    """Where some runs were, each world once."""
+    return list(dict.fromkeys(map(world_of, stories)))
+
+
 def rows_of(stories: Sequence[Story]) -> list[Row]:
     """One row per run; labels are unique."""
-    variants = [variant_of(story, job) for story, job in zip(stories, jobs_of(stories), strict=True)]
+    worlds = worlds_of(stories)
+    variants = [
+        variant_of(story, job) + (f" ({world_of(story)})" if len(worlds) > 1 else "")
+        for story, job in zip(stories, jobs_of(stories), strict=True)
+    ]
     labels = [f"{v}, seed {s.seed}" for v, s in zip(variants, stories, strict=True)]
     unique = [
         label if labels.count(label) == 1 else f"{label} [{story.folder}]"

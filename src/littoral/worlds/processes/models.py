@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from littoral.events import Event, Fetched
-from littoral.learning.blocks import samples_per_block
+from littoral.learning.cutting import samples_per_block
 from littoral.learning.learner import Holder, Learner, Shards, named_seed
 from littoral.learning.mathematics import shard_indices
 from littoral.learning.replica import Replica

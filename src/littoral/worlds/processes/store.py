@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from littoral.learning.blocks import Array, Encoder, Header, as_bytes, block_count, checksum
+from littoral.learning.blocks import Array, Encoder, Header, as_bytes, checksum
+from littoral.learning.cutting import block_count
 from littoral.learning.task import Dataset
 from littoral.worlds.node import Message
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
+from littoral.apps.tally import Tally
 from littoral.continuum.app import App
 from littoral.events import AppChecked, DeadlineMissed
 from littoral.worlds.simulated.kernel import sleep
@@ -18,10 +19,7 @@ if TYPE_CHECKING:
 class _Record:
     app: App
     device: str
-    checked: int = 0
-    violated: int = 0
-    total_s: float = 0.0
-    worst_s: float = 0.0
+    tally: Tally
     busy: bool = False
 
 
@@ -31,7 +29,7 @@ class AppRunner:
     def __init__(self, session: Session) -> None:
         self._session = session
         continuum = session.job.continuum
-        self._records = [_Record(app, device) for app in continuum.apps for device in app.on]
+        self._records = [_Record(app, device, Tally(app.deadline_s)) for app in continuum.apps for device in app.on]
 
     def start(self) -> None:
         """Release the first periods, spread a little so that devices do not tick together."""
@@ -59,32 +57,22 @@ class AppRunner:
         self._book(record, self._session.kernel.now - start)
 
     def _book(self, record: _Record, latency: float | None) -> None:
-        record.checked += 1
-        if latency is not None:
-            record.total_s += latency
-            record.worst_s = max(record.worst_s, latency)
-        if latency is None or latency > record.app.deadline_s * (1 + 1e-9):
-            record.violated += 1
+        if not record.tally.add(latency):
             now = self._session.kernel.now
             self._session.emit(DeadlineMissed(now, record.app.name, record.device, latency))
 
-    def state(self) -> list[list[float]]:
+    def state(self) -> list[dict[str, Any]]:
         """The accounts so far, for a checkpoint."""
-        return [[r.checked, r.violated, r.total_s, r.worst_s] for r in self._records]
+        return [asdict(record.tally) for record in self._records]
 
-    def restore(self, state: list[list[float]]) -> None:
+    def restore(self, state: list[dict[str, Any]]) -> None:
         """Go on with the accounts of a checkpoint."""
-        for record, (checked, violated, total_s, worst_s) in zip(self._records, state, strict=True):
-            record.checked, record.violated = int(checked), int(violated)
-            record.total_s, record.worst_s = total_s, worst_s
+        for record, account in zip(self._records, state, strict=True):
+            record.tally = Tally(**account)
 
     def finish(self) -> None:
         """Report how each app did."""
-        for record in self._records:
-            done = max(1, record.checked)
-            self._session.emit(
-                AppChecked(
-                    self._session.kernel.now, record.app.name, record.device, record.checked, record.violated,
-                    record.total_s / done, record.worst_s,
-                )
-            )  # fmt: skip
+        now = self._session.kernel.now
+        for app, device, tally in ((record.app, record.device, record.tally) for record in self._records):
+            account = tally.checked, tally.violated, tally.mean_s, tally.worst_s
+            self._session.emit(AppChecked(now, app.name, device, *account))

@@ -39,7 +39,7 @@ class Membership:
                 node.lose(gone)
                 node.deliver_soon(Received(gone, Left(gone)))
         for name in sorted(got):
-            self._supply(name, got[name])
+            self._go_on(name)
 
     def admit(self, name: str, weights: dict[str, float]) -> None:
         """Let a worker in; while a restart is under way it only starts with the others."""
@@ -61,7 +61,7 @@ class Membership:
             session.start(name)
         for heir in sorted(got):
             if heir != name:
-                self._supply(heir, 0)
+                self._go_on(heir)
 
     def relaunch(self, server: str, weights: dict[str, float]) -> None:
         """A server is back, without its memory."""
@@ -101,12 +101,10 @@ class Membership:
             books.ledger.rebalance(weights or {name: shards[name] for name in members})
         return saved
 
-    def _supply(self, name: str, samples: int) -> None:
-        """A worker got more work: its data follows in the background, and its program goes on if it had ended."""
-        session, ledger = self._session, self._session.books.ledger
-        epochs_left = max(1, session.plan.epochs - ledger.done // ledger.total)
-        session.stores.add(name, samples // epochs_left)
-        if ledger.open(name) and not session.nodes[name].running:
+    def _go_on(self, name: str) -> None:
+        """A worker got more work: its program goes on if it had ended."""
+        session = self._session
+        if session.books.ledger.open(name) and not session.nodes[name].running:
             session.start(name)
 
     def _copy_model(self, name: str) -> None:

@@ -34,11 +34,12 @@ from littoral.worlds.simulated.faults import Faults
 from littoral.worlds.simulated.kernel import Kernel
 from littoral.worlds.simulated.machine import Machine
 from littoral.worlds.simulated.membership import Membership
-from littoral.worlds.simulated.node import HandlingNode, SimulatedNode
+from littoral.worlds.simulated.node import SimulatedNode
 from littoral.worlds.simulated.outages import Outages
 from littoral.worlds.simulated.post import Parcel, Post
 from littoral.worlds.simulated.ring import Ring
 from littoral.worlds.simulated.stores import Stores
+from littoral.worlds.simulated.supplied import node_kind
 
 PATIENCE_S = 3 * 3600.0  # virtual time to wait for a node without which nothing goes on
 STALL_S = 30 * 86400.0  # virtual time without a sample used after which a run is stuck
@@ -72,9 +73,11 @@ class Session:
         self.outages = Outages(self)
         self._faults = Faults(self)
         batches = {worker.name: worker.batch for worker in plan.workers}
+        supplied = {worker.name for worker in plan.workers if worker.store is not None}
         for name, device in self.device_of.items():
+            handling = self.machines[device].device.handling is not None
+            kind = node_kind(supplied=name in supplied, handling=handling)
             model = self.books.new_model(name)
-            kind = SimulatedNode if self.machines[device].device.handling is None else HandlingNode
             self.nodes[name] = kind(self, name, self.machines[device], model, batches.get(name, 0))
         for machine in self.machines.values():
             calm = isinstance(machine.device.load, Constant) and not job.continuum.apps_on(machine.device.name)
