@@ -48,9 +48,9 @@ from littoral.worlds.processes.ground import Ground
 from littoral.worlds.processes.judge import Judge
 from littoral.worlds.processes.launch import Launcher
 from littoral.worlds.processes.membership import Membership
-from littoral.worlds.processes.process import codec_for
 from littoral.worlds.processes.seats import Seat
 from littoral.worlds.processes.states import Conversations
+from littoral.worlds.processes.vocabulary import codec_for
 from littoral.worlds.wire.endpoint import Arrival, Endpoint, Limits, PeerGone, Refusal
 from littoral.worlds.wire.frames import Priority
 from littoral.worlds.wire.keys import new_keys
