@@ -83,10 +83,7 @@ class Line:
 
     async def _beat(self) -> None:
         while True:
-            rates = {
-                n: t.rate_bytes_per_s for n, t in self.endpoint.traffic().items() if t.rate_bytes_per_s is not None
-            }
-            self.post(Beat(time.monotonic(), rates))
+            self.post(Beat(time.monotonic()))
             await asyncio.sleep(BEAT_S)
 
     async def _bundle(self) -> None:
