@@ -6,20 +6,24 @@ Everything heavy is imported by the verb that needs it, so that ``--help`` and `
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from littoral.errors import Infeasible, InputError, LittoralError
+from littoral.interruption import EXIT_CODE, Interruption
 
 if TYPE_CHECKING:
+    from littoral.events import Event
     from littoral.job import Job
     from littoral.learning.task import Task
     from littoral.planning.plan import Plan
+    from littoral.result import Tally
+    from littoral.run import Options
 
 app = typer.Typer(
     help="Plan, run, watch and adapt deep-learning training over the edge-to-cloud continuum.",
@@ -44,9 +48,13 @@ ContinuumFile = Annotated[Path, typer.Argument(help="A continuum's YAML file.", 
 
 def main() -> None:
     """Entry point: our own errors become one line and their exit code."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be asked to end is no reason to leave things behind
+    with Interruption() as interruption:
+        _main(interruption)
+
+
+def _main(interruption: Interruption) -> None:
     try:
-        app()
+        app(obj=interruption)
     except LittoralError as error:
         print(f"littoral: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
@@ -54,9 +62,8 @@ def main() -> None:
         place = f"{error.filename}: " if error.filename else ""
         print(f"littoral: {place}{error.strerror or error}; check the path and its permissions", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("littoral: interrupted", file=sys.stderr)
-        sys.exit(130)
+    except KeyboardInterrupt:  # it was told when it happened
+        sys.exit(EXIT_CODE)
 
 
 @app.command()
@@ -112,6 +119,7 @@ def plan(
 
 @app.command()
 def run(
+    context: typer.Context,
     file: Annotated[Path | None, typer.Argument(help="A job's YAML file.", show_default=False)] = None,
     seed: Seed = None,
     strategy: StrategyName = None,
@@ -146,8 +154,15 @@ def run(
         )  # fmt: skip
         folder = free_folder(out, job, decided, options.seed)
     _warn_of_idle_faults(job, decided)
+    interruption: Interruption = context.obj
+    interruption.advice = partial(_interrupted, folder, options)
     with Progress(job, decided) as progress:
-        result = run_plan(job, _task(job), decided, folder, options, watch=progress)
+
+        def watch(event: Event, tally: Tally) -> None:
+            interruption.check()
+            progress(event, tally)
+
+        result = run_plan(job, _task(job), decided, folder, options, watch=watch)
     print(json.dumps(result) if as_json else terminal.result(result, folder))
     if result["reason"] not in FINISHED:
         print(f"littoral: the run failed: {result['reason']}", file=sys.stderr)
@@ -347,6 +362,14 @@ def _warn_of_idle_faults(job: Job, decided: Plan) -> None:
         if fault.node and fault.node not in nodes:
             note = f"this plan has no node {fault.node!r}; its {fault.kind} does nothing"
             print(f"littoral: note: {note}", file=sys.stderr)
+
+
+def _interrupted(folder: Path, options: Options) -> str:
+    """What becomes of a run on Ctrl-C."""
+    ending = "" if options.world == "simulated" else "; the run's processes are being ended"
+    journal = folder / "journal.jsonl"
+    begun = journal.exists() and journal.stat().st_size > 0
+    return f"{ending}; go on with it: littoral run --resume {folder}" if begun else ending
 
 
 def _runs_in(path: Path) -> list[Path]:
