@@ -202,7 +202,9 @@ def run() -> None:
     preload()
     gc.collect()
     gc.freeze()  # a quarter of a million objects that no node's collections need to look at, or to copy
-    Zygote(socket.socket(fileno=os.dup(0))).serve()
+    control = socket.socket(fileno=os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # so that no node inherits the socket, over which keys travel
+    Zygote(control).serve()
 
 
 if __name__ == "__main__":
