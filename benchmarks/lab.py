@@ -163,7 +163,7 @@ class Study:
                 print(f"{setting:<8} {who:<34} {spread(rates):>26} {spread(ratios):>22}")
 
 
-ASYNC: dict[str, Any] = {"mode": "asp", "ahead": 1, "batch": 64}
+ASYNC: dict[str, Any] = {"mode": "asp"}
 CONTENDERS: dict[str, list[tuple[str, str, str, int, dict[str, Any]]]] = {
     "fast": [
         ("allreduce, equal batches", "allreduce", "fair", 12_000, {}),

@@ -31,7 +31,7 @@ Pollux's on T4 where it says *measured*; for the Nano and TX2 only their ratio i
 COMMANDS = """# Commands
 
 Prose and progress go to stderr; `--json` prints exactly one JSON object on stdout. Exit codes: 0 done, 2 wrong input,
-3 no plan keeps the limits, 4 the run failed.
+3 no plan keeps the limits, 4 the run failed, 130 interrupted.
 """
 
 

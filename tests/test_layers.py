@@ -33,7 +33,7 @@ ORDER = [
     ["run", "testing"],
     ["fidelity"],
     ["compare", "reports", "terminal"],
-    ["cli"],
+    ["arguments", "interruption", "cli"],
     ["__main__", "__init__"],
 ]
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from littoral.errors import InputError
+from littoral.events import Event, RunStarted
+from littoral.job import Job
+from littoral.run import Options, run_job
+from littoral.rundir import RunFolder
 from littoral.strikes import LIMIT, PROBATION, Record, Strikes
+from littoral.testing import fail_at, small_job
 
 
 def struck(times: int, node: str = "a") -> Strikes:
@@ -99,3 +110,54 @@ def test_the_file_can_be_read_by_people() -> None:
 def test_a_damaged_file_is_refused_by_name_with_a_remedy(text: str | bytes) -> None:
     with pytest.raises(InputError, match=r"^runs/\.strikes\.json: not a record of strikes: .*; .*delete it"):
         Strikes.from_json(text, "runs/.strikes.json")
+
+
+def test_changes_are_made_to_what_others_left() -> None:
+    before = Strikes(5, {"a": Record(2, 4), "b": Record(1, 4)})
+    mine = before.struck("a").struck("c").finished_run(["b"])
+    theirs = before.begin_run().struck("a").struck("b")
+    assert mine.rebased(before, before) == mine
+    assert mine.rebased(before, theirs) == Strikes(
+        6, {"a": Record(4, 6), "b": Record(1, 6), "c": Record(1, 5)}
+    )  # fmt: skip
+    forgiven = mine.rebased(before, Strikes())  # somebody deleted the file
+    assert forgiven == Strikes(5, {"a": Record(1, 5), "c": Record(1, 5)})
+    assert Strikes.from_json(forgiven.to_json(), "x") == forgiven
+
+
+def strike(folder: Path) -> None:
+    (folder / "trying").touch()
+    RunFolder(folder / "run").change_strikes(lambda strikes: strikes.begin_run().struck("b"))
+
+
+def test_a_process_that_writes_while_another_does_loses_nothing(tmp_path: Path) -> None:
+    other = multiprocessing.get_context("spawn").Process(target=strike, args=(tmp_path,))
+
+    def slowly(strikes: Strikes) -> Strikes:
+        other.start()
+        while not (tmp_path / "trying").exists():
+            time.sleep(0.01)
+        time.sleep(0.5)  # enough for the other to be done, if it does not wait
+        return strikes.begin_run().struck("a")
+
+    keep = RunFolder(tmp_path / "run")
+    keep.change_strikes(slowly)
+    other.join(60)
+    assert other.exitcode == 0
+    assert keep.strikes() == Strikes(2, {"a": Record(1, 1), "b": Record(1, 2)})
+
+
+def failing(node: str) -> Job:
+    return replace(small_job(faults=[fail_at(node, 0.5, back_after_s=0.1)]), on_failure="deepedge")
+
+
+def test_a_run_within_the_time_of_another_keeps_its_strikes(tmp_path: Path) -> None:
+    options = Options(timing_only=True)
+
+    def meanwhile(event: Event, tally: Any) -> None:
+        if isinstance(event, RunStarted):
+            run_job(failing("w-2"), tmp_path / "inner", options)
+
+    run_job(failing("w-1"), tmp_path / "outer", options, watch=meanwhile)
+    strikes = RunFolder(tmp_path / "outer").strikes()
+    assert strikes == Strikes(2, {"w-1": Record(1, 1), "w-2": Record(1, 2)})

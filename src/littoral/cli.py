@@ -6,20 +6,31 @@ Everything heavy is imported by the verb that needs it, so that ``--help`` and `
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from littoral.arguments import (
+    advice_if_interrupted,
+    load,
+    plan_of,
+    runs_in,
+    saved_plan,
+    task_of,
+    warn_of_idle_faults,
+    with_strategy,
+    world_of,
+)
 from littoral.errors import Infeasible, InputError, LittoralError
+from littoral.interruption import EXIT_CODE, Interruption
 
 if TYPE_CHECKING:
-    from littoral.job import Job
-    from littoral.learning.task import Task
-    from littoral.planning.plan import Plan
+    from littoral.events import Event
+    from littoral.result import Tally
 
 app = typer.Typer(
     help="Plan, run, watch and adapt deep-learning training over the edge-to-cloud continuum.",
@@ -44,9 +55,13 @@ ContinuumFile = Annotated[Path, typer.Argument(help="A continuum's YAML file.", 
 
 def main() -> None:
     """Entry point: our own errors become one line and their exit code."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be asked to end is no reason to leave things behind
+    with Interruption() as interruption:
+        _main(interruption)
+
+
+def _main(interruption: Interruption) -> None:
     try:
-        app()
+        app(obj=interruption)
     except LittoralError as error:
         print(f"littoral: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
@@ -54,9 +69,8 @@ def main() -> None:
         place = f"{error.filename}: " if error.filename else ""
         print(f"littoral: {place}{error.strerror or error}; check the path and its permissions", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("littoral: interrupted", file=sys.stderr)
-        sys.exit(130)
+    except KeyboardInterrupt:  # it was told when it happened
+        sys.exit(EXIT_CODE)
 
 
 @app.command()
@@ -78,10 +92,10 @@ def check(
     if "continuum" not in read_document(file):
         print(terminal.continuum(load_continuum(file)))
         return
-    job = _load(file)
-    task = _task(job)
+    job = load(file)
+    task = task_of(job)
     try:
-        verdict = f"a plan exists: {terminal.prediction(_plan(job))}"
+        verdict = f"a plan exists: {terminal.prediction(plan_of(job))}"
     except Infeasible as error:
         verdict = f"but no plan is possible: {error}"
     print(f"{terminal.job(job, task.footprint())}\n{verdict}")
@@ -102,8 +116,8 @@ def plan(
     from littoral import terminal
     from littoral.rundir import write_whole
 
-    job = _load(file, strategy, planner)
-    decided = _plan(job)
+    job = load(file, strategy, planner)
+    decided = plan_of(job)
     document = json.dumps(msgspec.to_builtins(decided), indent=2)
     if save is not None:
         write_whole(save, document + "\n")
@@ -112,6 +126,7 @@ def plan(
 
 @app.command()
 def run(
+    context: typer.Context,
     file: Annotated[Path | None, typer.Argument(help="A job's YAML file.", show_default=False)] = None,
     seed: Seed = None,
     strategy: StrategyName = None,
@@ -138,16 +153,23 @@ def run(
     elif file is None:
         raise InputError("no job is given", remedy="name a job's YAML file, or use --resume RUN")
     else:
-        job = _load(file, strategy, planner)
-        decided = _saved_plan(plan_file, job) if plan_file else _plan(job)
+        job = load(file, strategy, planner)
+        decided = saved_plan(plan_file, job) if plan_file else plan_of(job)
         options = Options(
-            world=_world(world, lab), lab=lab, address=address, seed=job.seed if seed is None else seed,
+            world=world_of(world, lab), lab=lab, address=address, seed=job.seed if seed is None else seed,
             timing_only=timing_only, detail=trace,
         )  # fmt: skip
         folder = free_folder(out, job, decided, options.seed)
-    _warn_of_idle_faults(job, decided)
+    warn_of_idle_faults(job, decided)
+    interruption: Interruption = context.obj
+    interruption.advice = partial(advice_if_interrupted, folder, options)
     with Progress(job, decided) as progress:
-        result = run_plan(job, _task(job), decided, folder, options, watch=progress)
+
+        def watch(event: Event, tally: Tally) -> None:
+            interruption.check()
+            progress(event, tally)
+
+        result = run_plan(job, task_of(job), decided, folder, options, watch=watch)
     print(json.dumps(result) if as_json else terminal.result(result, folder))
     if result["reason"] not in FINISHED:
         print(f"littoral: the run failed: {result['reason']}", file=sys.stderr)
@@ -170,10 +192,10 @@ def compare(
     from littoral.compare import compare_jobs, summary
     from littoral.result import FINISHED
 
-    job = _load(file)
+    job = load(file)
     names = [part for part in strategies.split(",") if part] or [job.strategy]
     jobs = [
-        replace(_with(job, name), planner=planner)
+        replace(with_strategy(job, name), planner=planner)
         for name in names
         for planner in ([part for part in planners.split(",") if part] or [job.planner])
     ]
@@ -196,7 +218,7 @@ def report(
     png: Annotated[bool, typer.Option("--png", help="Also write the figures as PNG files.")] = False,
 ) -> None:
     """Write one self-contained HTML page about one or several runs."""
-    _write_report([run for path in runs for run in _runs_in(path)], out, png)
+    _write_report([run for path in runs for run in runs_in(path)], out, png)
 
 
 @app.command()
@@ -212,9 +234,9 @@ def fidelity(
     from littoral.worlds.lab.lab import Lab
     from littoral.worlds.processes.launch import Forge
 
-    job = _load(file)
-    _task(job)
-    jobs = [_with(job, name) for name in strategies.split(",") if name] or [job]
+    job = load(file)
+    task_of(job)
+    jobs = [with_strategy(job, name) for name in strategies.split(",") if name] or [job]
     with Lab.up(job.continuum) as lab, Forge() as forge:
         print("measuring step times on every device", file=sys.stderr)
         measured = measured_continuum(job, lab)
@@ -262,98 +284,6 @@ def lab_check(file: ContinuumFile, as_json: AsJson = False) -> None:
     print(json.dumps(msgspec.to_builtins(rows)) if as_json else terminal.lab(rows))
     if not all(row.within for row in rows):
         sys.exit(4)
-
-
-# -- parts --------------------------------------------------------------------------------------------------------
-
-
-def _load(file: Path, strategy: str | None = None, planner: str | None = None) -> Job:
-    from littoral.job import load_job
-
-    job = load_job(file)
-    if strategy is not None:
-        job = _with(job, strategy)
-    return replace(job, planner=planner) if planner is not None else job
-
-
-def _with(job: Job, spec: str) -> Job:
-    """The job with a strategy given as ``name:key=value``; the bare name of its own keeps its parameters."""
-    name, *pairs = spec.split(":")
-    if not pairs and name == job.strategy:
-        return job
-    return replace(job, strategy=name, parameters=dict(_pair(pair) for pair in pairs))
-
-
-def _pair(text: str) -> tuple[str, Any]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise InputError(f"{text!r} is no parameter", remedy="write key=value, such as mode=bsp")
-    return key, int(value) if value.isdigit() else value
-
-
-def _world(name: str, lab: bool) -> str:
-    """The world that the options mean; the lab is one for processes."""
-    from littoral.document import suggest
-    from littoral.run import WORLDS
-
-    if name not in WORLDS:
-        raise InputError(f"unknown world {name!r}", remedy=suggest(name, WORLDS))
-    if lab and name == "ray":
-        raise InputError("the lab is on this machine, a Ray cluster is not", remedy="leave out --lab or --world ray")
-    return "processes" if lab else name
-
-
-def _plan(job: Job) -> Plan:
-    from littoral.job import blame
-    from littoral.planning.planner import make_plan
-
-    task = _task(job)
-    with blame(job, "strategy"):
-        return make_plan(job, task.footprint(), task.recipe)
-
-
-def _task(job: Job) -> Task:
-    """The job's task; modules beside where littoral was started can be named."""
-    from littoral.job import blame
-    from littoral.learning.task import load_task
-
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    with blame(job, "task"):
-        return load_task(job.task, job.task_options, job.recipe)
-
-
-def _saved_plan(path: Path, job: Job) -> Plan:
-    """A plan from its file, if it is one for this job."""
-    import msgspec
-
-    from littoral.planning.plan import Plan
-    from littoral.planning.planner import check_plan
-
-    try:
-        saved = msgspec.json.decode(path.read_bytes(), type=Plan)
-        check_plan(saved, job, _task(job).footprint())
-    except msgspec.MsgspecError as error:
-        remedy = "make it with 'littoral plan --save'"
-        raise InputError(f"not a plan: {error}", file=path, remedy=remedy) from error
-    except InputError as error:
-        raise error.at(path) from error
-    return saved
-
-
-def _warn_of_idle_faults(job: Job, decided: Plan) -> None:
-    nodes = {*decided.device_of, *decided.device_of.values()}
-    for fault in job.faults:
-        if fault.node and fault.node not in nodes:
-            note = f"this plan has no node {fault.node!r}; its {fault.kind} does nothing"
-            print(f"littoral: note: {note}", file=sys.stderr)
-
-
-def _runs_in(path: Path) -> list[Path]:
-    """A run's folder stands for itself, a folder of runs for all of them."""
-    if (path / "journal.jsonl").exists():
-        return [path]
-    return sorted(journal.parent for journal in path.glob("*/journal.jsonl")) or [path]
 
 
 def _write_report(folders: list[Path], out: Path, png: bool) -> None:

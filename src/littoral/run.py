@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +69,12 @@ def run_plan(
     keep = RunFolder(folder)
     counting = job.on_failure == "deepedge"
     strikes = keep.strikes() if counting else Strikes()
-    begun = strikes if options.resume or not counting else strikes.begin_run()
-    supervisor = Supervisor(plan, target=job.accuracy, on_failure=job.on_failure, strikes=begun)
     with open_world(job, task, plan, keep, options) as session:
         reference = keep.reference(job, task, options.seed) if options.reference and not options.timing_only else None
         tally = Tally(job, plan, task.footprint(), options.seed, reference)
+        if counting and not options.resume:
+            strikes = keep.change_strikes(Strikes.begin_run)
+        supervisor = Supervisor(plan, target=job.accuracy, on_failure=job.on_failure, strikes=strikes)
         if options.resume:
             for event in history(keep.journal, session.resume()):
                 tally.update(event)
@@ -98,8 +100,8 @@ def run_plan(
                     journal.flush()  # what a resumption must know; the fault may be the coordinator's own
                 obey(supervisor.handle(event))
                 if supervisor.strikes != strikes:
+                    keep.change_strikes(partial(supervisor.strikes.rebased, strikes))
                     strikes = supervisor.strikes
-                    keep.save_strikes(strikes)
     result = tally.result()
     keep.finish(result)
     return result

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -69,10 +70,13 @@ class RunFolder:
         path = self._strikes
         return Strikes.from_json(path.read_bytes(), path) if path.exists() else Strikes()
 
-    def save_strikes(self, strikes: Strikes) -> None:
-        """Replace the record."""
+    def change_strikes(self, change: Callable[[Strikes], Strikes]) -> Strikes:
+        """Replace the record by what ``change`` makes of it, while no other run does; the new one."""
         self._strikes.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(self._strikes, strikes.to_json())
+        with _alone(self._strikes.with_name(".strikes.lock")):
+            strikes = change(self.strikes())
+            write_whole(self._strikes, strikes.to_json())
+        return strikes
 
     @property
     def _strikes(self) -> Path:
@@ -99,6 +103,16 @@ class RunFolder:
             cache.parent.mkdir(parents=True, exist_ok=True)
             write_whole(cache, json.dumps(known, indent=2) + "\n")
         return known[key]
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Wait until no other process is here. The lock dies with its holder."""
+    import fcntl  # late: only Unix has it, and most runs do without
+
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def write_whole(path: Path, text: str) -> None:

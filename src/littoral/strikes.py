@@ -72,6 +72,18 @@ class Strikes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 kept[name] = msgspec.structs.replace(record, strikes=record.strikes - 1)
         return Strikes(self.runs, {name: record for name, record in kept.items() if record.strikes})
 
+    def rebased(self, before: Strikes, onto: Strikes) -> Strikes:
+        """``onto`` with the losses and good ends between ``before`` and now; what other runs did meanwhile stays."""
+        nodes = dict(onto.nodes)
+        for name in sorted(before.nodes.keys() | self.nodes.keys()):
+            change = self.count(name) - before.count(name)
+            known = [record.lost_in_run for record in (self.nodes.get(name), onto.nodes.get(name)) if record]
+            if change and onto.count(name) + change > 0:
+                nodes[name] = Record(onto.count(name) + change, max(known))
+            elif change:
+                nodes.pop(name, None)
+        return Strikes(max(self.runs, onto.runs), nodes)
+
     def to_json(self) -> str:
         """As the file keeps it."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode() + "\n"

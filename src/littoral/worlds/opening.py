@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,11 +47,13 @@ def open_live(
             raise InputError(f"unknown world {world!r}", remedy="name simulated, processes or ray")
         strategy = make_strategy(plan.strategy, plan.parameters)
         recipe = strategy.tune(task.recipe, len(plan.workers))
-        yield Session(
+        session = Session(
             job=job, plan=plan, strategy=strategy, mathematics=RealMathematics(task, plan, seed, recipe),
             keeper=keeper, seed=seed, launcher=launcher, ground=ground, folder=folder,
             struck=struck,
         )  # fmt: skip
+        with closing(session):
+            yield session
 
 
 def _lab(job: Job, plan: Plan, seed: int) -> Lab:

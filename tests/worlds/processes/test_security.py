@@ -1,7 +1,8 @@
-"""Strangers at every door of a run: it goes on, and its journal says who was turned away."""
+"""Strangers at every door of a run: it goes on, and its journal says who was turned away. Nodes keep to themselves."""
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -60,3 +61,32 @@ def test_strangers_cannot_stop_a_run_and_are_journaled(forge: Forge) -> None:
     refused = story.of(Refused)
     assert {event.node for event in refused} >= {"coordinator", "ps-1", "w-1"}
     assert "handshake" in {event.reason for event in refused}
+
+
+def files_of(process: psutil.Process) -> dict[int, str]:
+    """What each of a process's file descriptors leads to."""
+    found = {}
+    for number in os.listdir(f"/proc/{process.pid}/fd"):
+        try:
+            found[int(number)] = os.readlink(f"/proc/{process.pid}/fd/{number}")
+        except FileNotFoundError:  # closed meanwhile
+            continue
+    return found
+
+
+def test_nodes_cannot_hear_what_the_zygote_is_told(forge: Forge) -> None:
+    """Keys of every node go through its socket."""
+    seen: list[tuple[set[str], list[dict[int, str]]]] = []
+
+    def look(event: Event) -> None:
+        if isinstance(event, Computed) and not seen:
+            zygote = next(p for p in psutil.Process().children() if "zygote" in " ".join(p.cmdline()))
+            sockets = {target for target in files_of(zygote).values() if target.startswith("socket:")}
+            seen.append((sockets, [files_of(node) for node in zygote.children()]))
+
+    live(small_job(strategy="parameter_server"), launcher=forge, watch=look)
+    ((sockets, nodes),) = seen
+    assert sockets and len(nodes) == 4
+    for files in nodes:
+        assert files[0] == os.devnull
+        assert not sockets & set(files.values())

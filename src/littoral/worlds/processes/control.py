@@ -26,10 +26,9 @@ class Hello(Message, frozen=True):
 
 
 class Beat(Message, frozen=True):
-    """I am alive; my machine's clock says ``sent``. ``rates`` are bytes/s measured towards peers."""
+    """I am alive; my machine's clock says ``sent``."""
 
     sent: float
-    rates: dict[str, float]
 
 
 class AskLeases(Message, frozen=True):

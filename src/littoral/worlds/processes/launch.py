@@ -115,9 +115,11 @@ class Forge:
     def close(self) -> None:
         """End the zygote."""
         self._stream.sock.close()
+        if not self._running:
+            self._process.kill()  # it may still be importing, and has nobody to end
         try:
             self._process.wait(5.0)
-        except subprocess.TimeoutExpired:  # still importing, perhaps
+        except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 

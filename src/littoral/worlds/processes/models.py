@@ -55,7 +55,7 @@ def build(
     return Learner(task, pantry, seed, recipe), pantry
 
 
-def desk(boot: Boot, send: Send) -> StoreDesk:
+def store_desk(boot: Boot, send: Send) -> StoreDesk:
     """A store's counter: it can serve every shard, since work may move to workers of another store."""
     task = load_task(boot.task, boot.task_options, boot.recipe)
     dataset = task.data()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +48,9 @@ from littoral.worlds.processes.ground import Ground
 from littoral.worlds.processes.judge import Judge
 from littoral.worlds.processes.launch import Launcher
 from littoral.worlds.processes.membership import Membership
-from littoral.worlds.processes.process import codec_for
 from littoral.worlds.processes.seats import Seat
 from littoral.worlds.processes.states import Conversations
+from littoral.worlds.processes.vocabulary import codec_for
 from littoral.worlds.wire.endpoint import Arrival, Endpoint, Limits, PeerGone, Refusal
 from littoral.worlds.wire.frames import Priority
 from littoral.worlds.wire.keys import new_keys
@@ -91,10 +91,24 @@ class Session:
         self._error: RunFailed | None = None
         self._since = 0.0
         self._resume_from: dict[str, Any] | None = None
+        self._story: Generator[Event] | None = None
+        self.endpoint = Endpoint(
+            COORDINATOR, self.keys, codec_for(plan.strategy), limits=Limits(largest_message=self.largest_message),
+            on_refusal=self._refused, clock=self.clock,
+        )  # fmt: skip
 
     # -- the world's side ---------------------------------------------------------------------------------------
 
     def events(self) -> Iterator[Event]:
+        self._story = self._tell()
+        return self._story
+
+    def close(self) -> None:
+        """End what still goes on, if nobody listens to the events any more."""
+        if self._story is not None:
+            self._story.close()
+
+    def _tell(self) -> Generator[Event]:
         with asyncio.Runner() as runner:
             tasks: list[asyncio.Task[None]] = []
             try:
@@ -102,7 +116,14 @@ class Session:
                 while not self._ended or self._events:
                     yield from runner.run(self._next_events(tasks))
             finally:
-                runner.run(self._close(tasks))
+                self._end(runner.get_loop(), tasks)
+
+    def _end(self, loop: asyncio.AbstractEventLoop, tasks: list[asyncio.Task[None]]) -> None:
+        closing = loop.create_task(self._close(tasks))
+        closing.add_done_callback(lambda _: loop.stop())
+        while not closing.done():  # what an interruption cut short may have left the loop an order to stop
+            loop.run_forever()
+        closing.result()
 
     def emit(self, event: Event) -> None:
         """Tell the supervisor and the journal soon."""
@@ -153,10 +174,6 @@ class Session:
         return batch
 
     async def _open(self, tasks: list[asyncio.Task[None]]) -> None:
-        self.endpoint = Endpoint(
-            COORDINATOR, self.keys, codec_for(self.plan.strategy), limits=Limits(largest_message=self.largest_message),
-            on_refusal=self._refused, clock=self.clock,
-        )  # fmt: skip
         self.address = await self.endpoint.open(self.ground.coordinator.address)
         self.talks = Conversations(self._send)
         logs = self.folder / "logs" if self.folder else None

@@ -111,7 +111,7 @@ class Zygote:
         with selectors.DefaultSelector() as selector:
             selector.register(self._stream.sock, selectors.EVENT_READ)
             selector.register(reading, selectors.EVENT_READ)
-            self._stream.send(Ready())
+            self._tell(Ready())
             while True:
                 for key, _ in selector.select():
                     if key.fd == reading:
@@ -135,7 +135,7 @@ class Zygote:
         if pid == 0:
             self._be_a_node(request)
         self._children[pid] = request.number
-        self._stream.send(Spawned(request.number, pid))
+        self._tell(Spawned(request.number, pid))
 
     def _signal(self, request: Signal) -> None:
         for pid, number in self._children.items():  # not reaped yet, so the pid is still its own
@@ -148,10 +148,13 @@ class Zygote:
             if pid == 0:
                 return
             number = self._children.pop(pid)
-            try:
-                self._stream.send(Exited(number, os.waitstatus_to_exitcode(status)))
-            except OSError:
-                self._end()
+            self._tell(Exited(number, os.waitstatus_to_exitcode(status)))
+
+    def _tell(self, message: msgspec.Struct) -> None:
+        try:
+            self._stream.send(message)
+        except OSError:  # the owner is gone
+            self._end()
 
     def _end(self) -> None:
         for pid in self._children:
@@ -199,7 +202,9 @@ def run() -> None:
     preload()
     gc.collect()
     gc.freeze()  # a quarter of a million objects that no node's collections need to look at, or to copy
-    Zygote(socket.socket(fileno=os.dup(0))).serve()
+    control = socket.socket(fileno=os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # so that no node inherits the socket, over which keys travel
+    Zygote(control).serve()
 
 
 if __name__ == "__main__":
