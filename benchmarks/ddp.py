@@ -18,7 +18,7 @@ import msgspec
 
 def run_ddp(
     places: list[Any], task: str, options: dict[str, Any], *, batches: list[int], steps: int, warmup: int = 5,
-    seed: int = 0, master_port: int = 29531, evaluate: bool = False,
+    seed: int = 0, master_port: int = 29531, evaluate: bool = False, half: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """Train for ``steps`` steps with one process per place; rank 0's account."""
     processes = []
@@ -27,7 +27,7 @@ def run_ddp(
             boot = {
                 "rank": rank, "world": len(places), "place": msgspec.to_builtins(place), "task": task,
                 "options": options, "batches": batches, "steps": steps, "warmup": warmup, "seed": seed,
-                "master": f"{places[0].address}:{master_port}", "evaluate": evaluate,
+                "master": f"{places[0].address}:{master_port}", "evaluate": evaluate, "half": half,
             }  # fmt: skip
             process = subprocess.Popen(
                 [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -54,6 +54,7 @@ def main() -> None:
     boot = json.load(sys.stdin)
     import torch
     import torch.distributed as dist
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
     from torch.nn.parallel import DistributedDataParallel
 
     from littoral.learning.learner import step_scale
@@ -71,6 +72,8 @@ def main() -> None:
     os.environ["GLOO_SOCKET_IFNAME"] = _interface(boot["place"]["address"])
     dist.init_process_group("gloo", init_method=f"tcp://{boot['master']}", rank=boot["rank"], world_size=boot["world"])
     ddp = DistributedDataParallel(model)
+    if boot["half"]:
+        ddp.register_comm_hook(None, fp16_compress_hook)
     whole, mine = sum(boot["batches"]), boot["batches"][boot["rank"]]
     recipe = task.recipe
     optimizer = torch.optim.SGD(

@@ -75,13 +75,13 @@ def lab(
 def ours(
     described: Continuum, up: Lab, forge: Forge, task: str, options: dict[str, Any], *, strategy: str, planner: str,
     epochs: int, seed: int, accuracy: float | None = None, evaluate_every: float = 1e6, batch: int | None = None,
-    **parameters: Any,
+    wire: str = "float32", **parameters: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """One run in the lab: samples/s over all of it, from the first lease to the last sample used."""
     job = Job(
         name="bench", continuum=described, task=task, task_options=options, epochs=epochs, strategy=strategy,
         parameters=parameters, planner=planner, servers=("d-1",), workers=described.device_names, seed=seed,
-        accuracy=accuracy, evaluate_every=evaluate_every, batch=batch,
+        accuracy=accuracy, evaluate_every=evaluate_every, batch=batch, wire=wire,
     )  # fmt: skip
     made = load_task(task, options)
     plan = make_plan(job, made.footprint(), made.recipe)
@@ -146,6 +146,8 @@ class Study:
         with lab(shares, ports, self.task, self.options) as (described, up):
             steps = 20 if setting == "mixed" else 60
             self.note(setting, "DDP, equal batches", self.ddp(described, up, steps, [32] * 4, seed=seed))
+            half = self.ddp(described, up, steps, [32] * 4, seed=seed, half=True)
+            self.note(setting, "DDP, equal batches, float16", half)
             for who, strategy, planner, samples, parameters in CONTENDERS[setting]:
                 account = ours(
                     described, up, self.forge, self.task, self.small(samples), strategy=strategy, planner=planner,
@@ -163,18 +165,24 @@ class Study:
                 print(f"{setting:<8} {who:<34} {spread(rates):>26} {spread(ratios):>22}")
 
 
+HALF: dict[str, Any] = {"wire": "float16"}
 ASYNC: dict[str, Any] = {"mode": "asp"}
 CONTENDERS: dict[str, list[tuple[str, str, str, int, dict[str, Any]]]] = {
     "fast": [
-        ("allreduce, equal batches", "allreduce", "fair", 12_000, {}),
-        ("allreduce, unequal batches", "allreduce", "proportional", 24_000, {}),
+        ("allreduce, unequal batches", "allreduce", "proportional", 16_000, {}),
+        ("allreduce, unequal, float16", "allreduce", "proportional", 16_000, HALF),
         ("asynchronous server", "parameter_server", "proportional", 24_000, ASYNC),
+        ("asynchronous server, float16", "parameter_server", "proportional", 24_000, ASYNC | HALF),
     ],
     "mixed": [
-        ("allreduce, unequal batches", "allreduce", "proportional", 4_000, {}),
+        ("allreduce, unequal, float16", "allreduce", "proportional", 6_000, HALF),
         ("asynchronous server", "parameter_server", "proportional", 24_000, ASYNC),
+        ("asynchronous server, float16", "parameter_server", "proportional", 24_000, ASYNC | HALF),
     ],
-    "equal": [("allreduce, equal batches", "allreduce", "fair", 20_000, {})],
+    "equal": [
+        ("allreduce, equal batches", "allreduce", "fair", 20_000, {}),
+        ("allreduce, equal, float16", "allreduce", "fair", 20_000, HALF),
+    ],
 }
 
 

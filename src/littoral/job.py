@@ -16,6 +16,7 @@ from littoral.document import Section, read_document, suggest
 from littoral.errors import InputError, brief
 
 OBJECTIVES = ["makespan", "cost", "fairness"]
+WIRES = ["float32", "float16"]
 SPLITS = ["iid", "dirichlet", "by-store"]
 NODE_FAULTS = ["crash", "restart", "leave", "pause", "slow-device"]
 SERVICE_FAULTS = ["crash", "pause"]  # of the coordinator and of stores
@@ -77,6 +78,7 @@ class Job:
     batch: int | None = None  # mean batch per worker; None: the task's recipe
     split: str = "iid"
     alpha: float = 0.5
+    wire: str = "float32"  # or another of WIRES: how vectors cross between nodes
     evaluate_every: float = 0.5  # epochs
     on_failure: str = "elastic"  # or another of POLICIES
     faults: tuple[Fault, ...] = ()
@@ -124,6 +126,7 @@ def load_job(path: Path) -> Job:
         batch=top.integer("batch", None, least=1),
         split=data.choice("split", SPLITS, "iid") if data else "iid",
         alpha=data.number("alpha", 0.5, least=1e-3) if data else 0.5,
+        wire=top.choice("wire", WIRES, "float32"),
         evaluate_every=top.number("evaluate_every", 0.5, least=0.01),
         on_failure=_on_failure(top),
         faults=tuple(_fault(section, continuum) for section in top.sections("faults")),
@@ -166,6 +169,7 @@ def job_document(job: Job) -> dict[str, Any]:
         "servers": list(job.servers),
         "batch": job.batch,
         "data": {"split": job.split, "alpha": job.alpha},
+        "wire": job.wire,
         "evaluate_every": job.evaluate_every,
         "on_failure": job.on_failure,
         "faults": [_fault_document(fault) for fault in job.faults],

@@ -9,21 +9,29 @@ from typing import Any
 class Phantom:
     """As long as a real vector on the wire; arithmetic on it costs nothing and changes nothing."""
 
-    __slots__ = ("length", "nbytes")
+    __slots__ = ("length", "nbytes", "width")
 
-    def __init__(self, length: int) -> None:
-        self.length, self.nbytes = length, 4 * length
+    def __init__(self, length: int, width: int = 4) -> None:
+        self.length, self.width, self.nbytes = length, width, width * length
 
     def __len__(self) -> int:
         return self.length
 
     def __getitem__(self, index: slice) -> Phantom:
         start, stop, _ = index.indices(self.length)
-        return self if stop - start == self.length else Phantom(stop - start)
+        return self if stop - start == self.length else Phantom(stop - start, self.width)
 
     def clone(self) -> Phantom:
         """Itself: there is nothing to protect."""
         return self
+
+    def half(self) -> Phantom:
+        """Half as heavy."""
+        return Phantom(self.length, 2)
+
+    def float(self) -> Phantom:
+        """As heavy as vectors are."""
+        return Phantom(self.length)
 
     def _same(self, *_: Any, **__: Any) -> Phantom:
         return self

@@ -38,12 +38,18 @@ class Setting:
     task: Workload
     sample_bytes: int
     epochs: int
+    width: int = 4  # bytes of a vector's element on the wire
     handling: Mapping[str, float] = field(default_factory=dict)  # seconds per step that a device spends on messages
 
 
-def slice_bytes(server: Server) -> float:
+def slice_bytes(setting: Setting, server: Server) -> float:
     """A message with a server's part of the vector."""
-    return 4.0 * (server.stop - server.start) + HEADER_BYTES
+    return float(setting.width * (server.stop - server.start) + HEADER_BYTES)
+
+
+def sent_bytes(setting: Setting) -> float:
+    """The whole vector as it crosses."""
+    return setting.task.vector_bytes * setting.width / 4
 
 
 # -- one device ---------------------------------------------------------------------------------------------------
@@ -88,11 +94,11 @@ def handling_seconds(setting: Setting, devices: Sequence[str], servers: Sequence
             continue
         if servers:
             ends = 1 + sum(len(devices) for server in servers if server.device == device) / len(servers)
-            size = 2 * sum(slice_bytes(server) for server in servers)
+            size = 2 * sum(slice_bytes(setting, server) for server in servers)
             found[device] = ends * handling.seconds(size, 2 * len(servers))
         else:
             others = len(devices) - 1
-            size = 4 * others * setting.task.vector_bytes / len(devices)
+            size = 4 * others * sent_bytes(setting) / len(devices)
             found[device] = handling.seconds(size, 4 * others)
     return found
 
@@ -130,12 +136,12 @@ def collective_seconds(setting: Setting, devices: Sequence[str], size: float) ->
 
 def predict_allreduce(setting: Setting, workers: Sequence[Worker]) -> Prediction:
     """Synchronous ring all-reduce."""
-    n, size = len(workers), setting.task.vector_bytes
+    n, size = len(workers), sent_bytes(setting)
     devices = [worker.device for worker in workers]
     steps = max(math.ceil(worker.shard / worker.batch) for worker in workers)
     compute, spread = lockstep_seconds(setting, workers)
     transfer, latency = collective_seconds(setting, devices, size)
-    update = max(update_seconds(setting, device, size) for device in devices)
+    update = max(update_seconds(setting, device, setting.task.vector_bytes) for device in devices)
     rounds = setting.epochs * steps
     startup = startup_seconds(setting, workers)
     terms = (
@@ -177,7 +183,7 @@ def predict_servers(
     traffic = []
     for worker, count in zip(workers, steps, strict=True):
         for server in servers:
-            amount = setting.epochs * count * slice_bytes(server)
+            amount = setting.epochs * count * slice_bytes(setting, server)
             traffic.append((setting.routes.between(worker.device, server.device), amount))
             traffic.append((setting.routes.between(server.device, worker.device), amount))
     return _prediction(setting, workers, servers, (head, *terms), startup, traffic)
@@ -188,13 +194,13 @@ def _bsp_terms(setting: Setting, workers: Sequence[Worker], servers: Sequence[Se
     pull = push = update = 0.0
     compute, spread = lockstep_seconds(setting, workers)
     for server in servers:
-        size = slice_bytes(server)
+        size = slice_bytes(setting, server)
         down = [setting.routes.between(server.device, worker.device) for worker in workers]
         up = [setting.routes.between(worker.device, server.device) for worker in workers]
         pull = max(pull, last_arrival([0.0] * len(workers), down, size))
         starts = [step_seconds(setting, worker.device, worker.batch) for worker in workers]
         push = max(push, last_arrival(starts, up, size) - max(starts))
-        update = max(update, update_seconds(setting, server.device, size))
+        update = max(update, update_seconds(setting, server.device, size * 4 / setting.width))
     return (
         Term(name="pull", seconds=rounds * pull, formula=f"{rounds} steps x everyone's parameters at once"),
         Term(name="compute", seconds=setting.epochs * compute, formula="steps x max_i step_i(b_i)"),
@@ -215,7 +221,7 @@ def async_cycles(setting: Setting, workers: Sequence[Worker], servers: Sequence[
     """
     ways = [
         [
-            (setting.routes.between(*ends), slice_bytes(server), server.device)
+            (setting.routes.between(*ends), slice_bytes(setting, server), server.device)
             for server in servers
             for ends in ((worker.device, server.device), (server.device, worker.device))
         ]
@@ -229,7 +235,7 @@ def async_cycles(setting: Setting, workers: Sequence[Worker], servers: Sequence[
     think, legs = [], []
     for worker, mine in zip(workers, ways, strict=True):
         latency = max(there[0].latency_s + back[0].latency_s for there, back in zip(mine[::2], mine[1::2], strict=True))
-        update = sum(update_seconds(setting, device, size) for _, size, device in mine) / 2
+        update = sum(update_seconds(setting, device, size * 4 / setting.width) for _, size, device in mine) / 2
         think.append(step_seconds(setting, worker.device, worker.batch) + latency + update)
         legs.append([_leg(way, size, crowd, len(servers)) for way, size, _ in mine])
     cycles = queued_cycles(think, legs)

@@ -61,6 +61,7 @@ class Plan:
     epochs: int
     split: str = "iid"
     alpha: float = 0.5
+    wire: str = "float32"  # how a strategy's vectors cross
     predicted: Prediction
     reasons: tuple[str, ...] = ()
 

@@ -96,6 +96,7 @@ def _draft(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
         task=footprint,
         sample_bytes=footprint.sample_bytes,
         epochs=job.epochs,
+        width=2 if job.wire == "float16" else 4,
     )
     devices = _eligible(job)
     _check_backups(strategy, devices)
@@ -125,7 +126,7 @@ def _draft_with(
     predicted = _predict(setting, workers, servers, strategy)
     return Plan(
         planner=job.planner, strategy=job.strategy, parameters=dict(job.parameters), workers=workers, servers=servers,
-        epochs=job.epochs, split=job.split, alpha=job.alpha, predicted=predicted,
+        epochs=job.epochs, split=job.split, alpha=job.alpha, wire=job.wire, predicted=predicted,
         reasons=_reasons(setting, workers, servers),
     )  # fmt: skip
 
@@ -180,7 +181,7 @@ def _exchange(setting: Setting, device: str, servers: Sequence[Server]) -> float
     """Seconds per step that a worker spends on its own way to the servers, alone on it."""
     longest = 0.0
     for server in servers:
-        size = cost.slice_bytes(server)
+        size = cost.slice_bytes(setting, server)
         there = setting.routes.between(device, server.device)
         back = setting.routes.between(server.device, device)
         longest = max(longest, there.seconds(size) + back.seconds(size))

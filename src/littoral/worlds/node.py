@@ -28,6 +28,18 @@ class Message(msgspec.Struct, frozen=True):
         return HEADER_BYTES if vector is None else HEADER_BYTES + int(vector.nbytes)
 
 
+def narrowed(message: Message) -> Message:
+    """The message as it crosses with ``wire: float16``: its vector in half the bytes."""
+    vector = getattr(message, "vector", None)
+    return message if vector is None else msgspec.structs.replace(message, vector=vector.half())
+
+
+def widened(message: Message) -> Message:
+    """What ``narrowed`` left of a message, ready to calculate with."""
+    vector = getattr(message, "vector", None)
+    return message if vector is None else msgspec.structs.replace(message, vector=vector.float())
+
+
 class Left(Message, frozen=True):
     """A member is gone. Arrives in every node's inbox; receive it if you need to react."""
 
@@ -79,6 +91,8 @@ class Vector(Protocol):
     def nbytes(self) -> int: ...
     def __getitem__(self, index: slice, /) -> Any: ...
     def clone(self) -> Any: ...
+    def half(self) -> Any: ...
+    def float(self) -> Any: ...
 
 
 class Model(Protocol):

@@ -60,6 +60,8 @@ async def exchange(node: ProcessNode, gradient: Gradient, number: int) -> tuple[
     samples = sum(share.samples for share in ordered)
     weighted = [(share.vector, float(share.samples)) for share in ordered if share.samples]
     mean = node.model.mean(weighted) if weighted else None
+    if mean is not None and node.narrow and others:
+        mean = mean.half().float()  # as the others get it
     for other in others:
         await node.send(other, Mean(number, mean))
     whole = gradient.vector.clone() if len(members) > 1 else gradient.vector

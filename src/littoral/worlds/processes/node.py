@@ -17,7 +17,7 @@ from typing import Any
 from littoral.events import Computed, Event
 from littoral.learning.leases import Lease
 from littoral.planning.plan import Plan
-from littoral.worlds.node import Gradient, Message, Model, PeerLost, Received, Reduced
+from littoral.worlds.node import Gradient, Message, Model, PeerLost, Received, Reduced, narrowed, widened
 from littoral.worlds.processes.control import CommitLeases, ReleaseLeases, RoundDone
 from littoral.worlds.processes.exchange import exchange
 from littoral.worlds.processes.leasing import Leasing
@@ -72,6 +72,7 @@ class ProcessNode:
         self.absent: set[str] = set()
         self.generation = 0
         self.rounds = 0
+        self.narrow = plan.wire == "float16"
         self.leasing = Leasing(post)
         self._endpoint, self._clock, self._post, self._report = endpoint, clock, post, report
         self._supply, self._seed = supply, seed
@@ -122,7 +123,7 @@ class ProcessNode:
     async def send(self, target: str, message: Message) -> None:
         # One priority for all of a strategy's messages: they must not overtake each other.
         with suppress(PeerGone):  # to somebody who has left: nobody misses it
-            await self._endpoint.send(target, message, tag=self.generation)
+            await self._endpoint.send(target, narrowed(message) if self.narrow else message, tag=self.generation)
 
     async def receive(self, *kinds: type[Message], sender: str | None = None) -> Received:
         self.settle()
@@ -131,7 +132,7 @@ class ProcessNode:
             if waiter.wants(arrival.sender, arrival.message):
                 del self._inbox[index]
                 arrival.release()
-                return Received(arrival.sender, arrival.message)
+                return self._received(arrival)
         if sender in self.absent:
             raise PeerLost(sender)
         self._waiters.append(waiter)
@@ -220,9 +221,12 @@ class ProcessNode:
                 if waiter.wants(arrival.sender, arrival.message) and not waiter.future.done():
                     self._waiters.remove(waiter)
                     arrival.release()
-                    waiter.future.set_result(Received(arrival.sender, arrival.message))
+                    waiter.future.set_result(self._received(arrival))
                     return
             self._inbox.append(arrival)
+
+    def _received(self, arrival: Arrival | News) -> Received:
+        return Received(arrival.sender, widened(arrival.message) if self.narrow else arrival.message)
 
     def tell(self, sender: str, message: Message) -> None:
         """News from the coordinator, as a message from the node it is about."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from littoral.events import Computed
 from littoral.learning.leases import Lease
 from littoral.planning.plan import Plan
-from littoral.worlds.node import Gradient, Joined, Left, Message, Model, PeerLost, Received, Reduced
+from littoral.worlds.node import Gradient, Joined, Left, Message, Model, PeerLost, Received, Reduced, narrowed, widened
 from littoral.worlds.simulated.kernel import Resume, sleep
 from littoral.worlds.simulated.machine import Machine, noise
 
@@ -47,6 +47,7 @@ class SimulatedNode:
         self._inbox: list[Received] = []
         self._waiters: list[_Waiter] = []
         self._draw = session.random(f"noise/{name}").lognormvariate
+        self._narrow = session.plan.wire == "float16"
 
     @property
     def now(self) -> float:
@@ -72,7 +73,7 @@ class SimulatedNode:
         return Gradient(vector, samples, lease, loss)
 
     async def send(self, target: str, message: Message) -> None:
-        self._session.post.send(self.name, target, message)
+        self._session.post.send(self.name, target, narrowed(message) if self._narrow else message)
 
     @coroutine
     def receive(self, *kinds: type[Message], sender: str | None = None) -> Generator[None, Any, Received]:
@@ -86,6 +87,8 @@ class SimulatedNode:
 
     def deliver(self, received: Received) -> Any:
         """A message arrived: hand it to a task that waits for it, within this very event, or keep it."""
+        if self._narrow:
+            received = Received(received.sender, widened(received.message))
         for waiter in self._waiters:
             if waiter.wants(received):
                 self._waiters.remove(waiter)
@@ -97,7 +100,8 @@ class SimulatedNode:
     async def all_reduce(self, gradient: Gradient) -> Reduced:
         handling, others = self.machine.device.handling, len(self.members) - 1
         if handling is not None and others > 0:  # shares out and in, means out and in
-            size = 4 * others * gradient.vector.nbytes / (others + 1)
+            vector_bytes = gradient.vector.nbytes / (2 if self._narrow else 1)
+            size = 4 * others * vector_bytes / (others + 1)
             await self.machine.work(handling.seconds(size, 4 * others))
         return await self._session.ring.join(self.name, gradient)
 
@@ -163,4 +167,4 @@ class HandlingNode(SimulatedNode):
     async def _handle(self, message: Message) -> None:
         handling = self.machine.device.handling
         assert handling is not None
-        await self.machine.work(handling.seconds(message.size))
+        await self.machine.work(handling.seconds(message.size / (2 if self._narrow else 1)))

@@ -101,7 +101,8 @@ class Ring:
         number = self._round
         pairs = legs(members) if len(members) > 1 else []
         if pairs:
-            vector_bytes = next(iter(self._here.values()))[0].vector.nbytes
+            vector = next(iter(self._here.values()))[0].vector
+            vector_bytes = (vector.half() if session.plan.wire == "float16" else vector).nbytes
             size = leg_bytes(vector_bytes, len(members))
         self._under_way = len(pairs)
 
@@ -137,8 +138,11 @@ class Ring:
             if lease is not None:
                 session.books.commit([lease])
         samples = sum(part.samples for part in parts)
-        weighted = [(part.vector, float(part.samples)) for part in parts if part.samples]
+        narrow = session.plan.wire == "float16" and len(parts) > 1
+        vectors = [part.vector.half().float() if narrow else part.vector for part in parts]
+        weighted = [(v, float(part.samples)) for v, part in zip(vectors, parts, strict=True) if part.samples]
         model = session.nodes[session.members[0]].model
         mean = model.mean(weighted) if weighted else parts[0].vector
+        mean = mean.half().float() if narrow else mean
         for name in session.members:
             session.kernel.call_soon(here[name][1], Reduced(mean, samples))
