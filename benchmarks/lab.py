@@ -4,8 +4,7 @@
     python benchmarks/lab.py --demo     one repeat of the mixed links, and training to a target (about 2 minutes)
 
 Every lab is measured first (step times, what a message costs), as `littoral fidelity` does, and our plans are made
-from that. The asynchronous server's workers have twice the batch, so that one of its updates has about as many samples
-as one of DDP's, and are one step ahead of its answers. Needs root (namespaces,
+from that. Needs root (namespaces,
 quotas). Fashion-MNIST is looked for in data/fashion_mnist, ../shared/data/fashion_mnist or --data; without it, digits
 on a small LeNet stand in.
 """
@@ -192,6 +191,7 @@ def compare_accuracy(study: Study, seeds: range) -> None:
         "DDP, equal batches": [],
         "allreduce, unequal batches": [],
         "asynchronous server": [],
+        "asynchronous server, float16": [],
     }
     samples = load_task(study.task, study.options).footprint().samples
     for seed in seeds:
@@ -201,6 +201,7 @@ def compare_accuracy(study: Study, seeds: range) -> None:
             for who, strategy, parameters in (
                 ("allreduce, unequal batches", "allreduce", {}),
                 ("asynchronous server", "parameter_server", ASYNC),
+                ("asynchronous server, float16", "parameter_server", ASYNC | HALF),
             ):
                 account = ours(
                     described, up, study.forge, study.task, study.options, strategy=strategy, planner="proportional",
@@ -237,6 +238,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--demo", action="store_true")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=3, help="of the comparison of accuracy")
     parser.add_argument("--settings", default="fast,mixed,equal")
     parser.add_argument("--no-accuracy", action="store_true")
     parser.add_argument("--data")
@@ -251,7 +253,7 @@ def main() -> None:
                 study.repeat(setting, seed)
         study.table()
         if not arguments.no_accuracy:
-            compare_accuracy(study, range(3))
+            compare_accuracy(study, range(arguments.seeds))
 
 
 if __name__ == "__main__":

@@ -146,7 +146,7 @@ class Holder:
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Copy back what ``state`` gave."""
         self.load(state["vector"].clone())
-        self._seen = float(state["seen"][0])
+        self._seen = float(state["seen"][0]) if "seen" in state else 0.0  # a mere vector is a fresh beginning
         prefix = "optimizer."
         memory = {name[len(prefix) :]: v for name, v in state.items() if name.startswith(prefix)}
         self._optimizer = None  # what it remembers is of another model

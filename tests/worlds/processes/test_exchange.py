@@ -22,6 +22,7 @@ class Player:
         self.name, self.members, self._table = name, members, table
         self.model = Holder(torch.zeros(1), Recipe(lr=0.1), 1)
         self.sent = 0
+        self.narrow = False
         self._inbox: list[tuple[str, Message]] = []
         table[name] = self
 
