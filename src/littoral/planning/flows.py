@@ -82,16 +82,33 @@ def pipelined_cycles(
         max([z, cycle / (1 + ahead), *(leg.alone for leg in mine)])
         for z, mine, cycle in zip(think, legs, cycles, strict=True)
     ]
-    for _ in range(20):
-        busy: dict[Pipe, float] = {}
-        for mine, cycle in zip(legs, found, strict=True):
-            for leg in mine:
-                if leg.pipe is not None:
-                    busy[leg.pipe] = busy.get(leg.pipe, 0.0) + leg.need / cycle
-        if max(busy.values(), default=0.0) <= 1.001:
-            break
-        found = [
-            cycle * max([1.0, *(busy[leg.pipe] for leg in mine if leg.pipe is not None)])
-            for mine, cycle in zip(legs, found, strict=True)
-        ]
+    users: dict[Pipe, list[tuple[int, float]]] = {}
+    for i, mine in enumerate(legs):
+        for leg in mine:
+            if leg.pipe is not None:
+                users.setdefault(leg.pipe, []).append((i, leg.need))
+    for mine in users.values():
+        least = _fair_cycle([need for _, need in mine], [found[i] for i, _ in mine])
+        for i, _ in mine:
+            found[i] = max(found[i], least)
     return found
+
+
+def _fair_cycle(needs: Sequence[float], cycles: Sequence[float]) -> float:
+    """The cycle at which those who ask for more than a fair share of a pipe pass it, so that it carries all.
+
+    >>> _fair_cycle([1.0, 1.0, 1.0], [10.0, 1.0, 1.0])  # one asks for a tenth: the others share the rest
+    2.2222222222222223
+    """
+    order = sorted(range(len(needs)), key=lambda i: cycles[i])
+    left = 1.0 - sum(need / cycle for need, cycle in zip(needs, cycles, strict=True))
+    if left >= 0:
+        return 0.0
+    eager = 0.0
+    for position, i in enumerate(order):
+        left += needs[i] / cycles[i]
+        eager += needs[i]
+        following = cycles[order[position + 1]] if position + 1 < len(order) else float("inf")
+        if left > 0 and eager / left <= following:
+            return eager / left
+    return 0.0

@@ -11,22 +11,23 @@ import torch
 from littoral.learning.learner import Holder
 from littoral.learning.leases import Lease, Span
 from littoral.learning.task import Recipe
-from littoral.worlds.node import Gradient, Message, Received, Reduced
+from littoral.worlds.node import Gradient, Message, Received, Reduced, narrowed, widened
 from littoral.worlds.processes.exchange import bounds, exchange
 
 
 class Player:
     """A member whose messages go straight into the others' hands."""
 
-    def __init__(self, name: str, members: tuple[str, ...], table: dict[str, Player]) -> None:
+    def __init__(self, name: str, members: tuple[str, ...], table: dict[str, Player], narrow: bool) -> None:
         self.name, self.members, self._table = name, members, table
         self.model = Holder(torch.zeros(1), Recipe(lr=0.1), 1)
         self.sent = 0
-        self.narrow = False
+        self.narrow = narrow
         self._inbox: list[tuple[str, Message]] = []
         table[name] = self
 
     async def send(self, target: str, message: Message) -> None:
+        message = narrowed(message) if self.narrow else message
         self.sent += message.size
         await asyncio.sleep(0)
         self._table[target]._inbox.append((self.name, message))
@@ -36,7 +37,7 @@ class Player:
             for index, (source, message) in enumerate(self._inbox):
                 if source == sender and isinstance(message, kinds):
                     del self._inbox[index]
-                    return Received(source, message)
+                    return Received(source, widened(message) if self.narrow else message)
             await asyncio.sleep(0)
 
 
@@ -46,10 +47,10 @@ def gradient(seed: int, samples: int, length: int = 103) -> Gradient:
     return Gradient(vector, samples, lease, None)
 
 
-def reduce(gradients: list[Gradient]) -> tuple[list[tuple[Reduced, Any]], list[Player]]:
+def reduce(gradients: list[Gradient], narrow: bool = False) -> tuple[list[tuple[Reduced, Any]], list[Player]]:
     members = tuple(f"w-{i}" for i in range(len(gradients)))
     table: dict[str, Player] = {}
-    players = [Player(name, members, table) for name in members]
+    players = [Player(name, members, table, narrow) for name in members]
 
     async def all_of_them() -> list[Any]:
         return await asyncio.gather(*(exchange(p, g, 1) for p, g in zip(players, gradients, strict=True)))  # type: ignore[arg-type]
@@ -79,6 +80,15 @@ def test_it_sends_the_bytes_of_a_ring() -> None:
     _, players = reduce([gradient(i, 8, length) for i in range(n)])
     for player in players:
         assert player.sent == pytest.approx(2 * (n - 1) / n * 4 * length, rel=0.05)
+
+
+def test_half_the_bytes_give_everyone_the_same_rounded_mean() -> None:
+    gradients = [gradient(i, count, 10_000) for i, count in enumerate([8, 4, 2])]
+    (whole, players), (half, narrow_players) = reduce(gradients), reduce(gradients, narrow=True)
+    assert all(torch.equal(reduced.vector, half[0][0].vector) for reduced, _ in half)  # bit for bit
+    torch.testing.assert_close(half[0][0].vector, whole[0][0].vector, rtol=2e-3, atol=1e-3)
+    assert not torch.equal(half[0][0].vector, whole[0][0].vector)
+    assert narrow_players[0].sent == pytest.approx(players[0].sent / 2, rel=0.05)
 
 
 def test_bounds_cover_everything() -> None:

@@ -90,7 +90,10 @@ class Trainee:
         if self._pantry is not None and isinstance(message, store_kinds.KINDS):
             await self._pantry.take(sender, message)
         elif sender == COORDINATOR:
-            await self._obey(message)
+            try:
+                await self._obey(message)
+            except Exception:  # or a process would die of the same thing again and again
+                self._line.post(ProgramFailed(traceback.format_exc(limit=-4)))
         arrival.release()
 
     async def _obey(self, message: Message) -> None:
