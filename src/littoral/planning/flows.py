@@ -87,9 +87,9 @@ def pipelined_cycles(
         for leg in mine:
             if leg.pipe is not None:
                 users.setdefault(leg.pipe, []).append((i, leg.need))
-    for mine in users.values():
-        least = _fair_cycle([need for _, need in mine], [found[i] for i, _ in mine])
-        for i, _ in mine:
+    for passing in users.values():
+        least = _fair_cycle([need for _, need in passing], [found[i] for i, _ in passing])
+        for i, _ in passing:
             found[i] = max(found[i], least)
     return found
 
