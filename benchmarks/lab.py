@@ -1,12 +1,11 @@
 """Littoral beside PyTorch DDP (gloo) on four emulated devices: same hosts, same task, interleaved repeats.
 
-    python benchmarks/lab.py            the ratios, five repeats (about 20 minutes)
+    python benchmarks/lab.py            the ratios, five repeats, and accuracy (about 35 minutes)
     python benchmarks/lab.py --demo     one repeat of the mixed links, and training to a target (about 2 minutes)
 
 Every lab is measured first (step times, what a message costs), as `littoral fidelity` does, and our plans are made
-from that. Needs root (namespaces,
-quotas). Fashion-MNIST is looked for in data/fashion_mnist, ../shared/data/fashion_mnist or --data; without it, digits
-on a small LeNet stand in.
+from that. Needs root (namespaces, quotas). Fashion-MNIST is looked for in data/fashion_mnist,
+../shared/data/fashion_mnist or --data; without it, digits on a small LeNet stand in.
 """
 
 from __future__ import annotations
