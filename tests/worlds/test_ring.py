@@ -12,12 +12,12 @@ from littoral.events import Computed, Used
 from littoral.learning.mathematics import TimingOnly
 from littoral.learning.phantom import Phantom
 from littoral.learning.task import load_task
+from littoral.planning.collective import DIRECT
 from littoral.planning.planner import make_plan
 from littoral.strategies.strategy import Source
 from littoral.supervisor import Supervisor
 from littoral.testing import MemoryKeeper, simulate, small_continuum, small_job
 from littoral.worlds.node import Message, Node
-from littoral.worlds.simulated.ring import DIRECT
 from littoral.worlds.simulated.session import Session
 
 TASK = {"features": 100, "width": 1.0, "classes": 10, "samples": 160, "batch": 8}  # 22,210 floats

@@ -4,7 +4,8 @@ Symbols: M vector bytes, n workers, b_i batch, d_i shard, c_i seconds of a step 
 rate of a way once everyone who passes its slowest pipe took a share, l one-way latency. Where a device says what
 messages cost its processor (``handling``), c_i includes those of a step.
 
-    all-reduce    step    = max c_i + 2(n-1)/n M/r + 2 max l + update       (a ring beyond 8: 2(n-1) mean l)
+    all-reduce    step    = max c_i + shares + means + 2 max l + update, each the busiest pipe's bytes over its rate:
+                  with equal parts (n-1)/n M/r; a ring beyond 8: 2(n-1)/n M/r + 2(n-1) mean l
     server, bsp   step    = everyone's pull at once + last push, served in order of arrival + update
     server, asp   cycle_i = c_i + push_i + pull_i, stretched by the queue at the busiest shared pipe
                   with ``ahead`` a: the longest of c_i, push_i, pull_i and cycle_i / (1 + a)
@@ -22,7 +23,8 @@ from littoral.continuum.continuum import Continuum
 from littoral.continuum.device import Device, Workload
 from littoral.continuum.link import HEADER_BYTES
 from littoral.continuum.routes import Pipe, Route, Routes
-from littoral.planning.flows import Leg, last_arrival, pipelined_cycles, queued_cycles, shared_rates
+from littoral.planning.collective import DIRECT, cut, ends, hops, phases
+from littoral.planning.flows import Leg, all_at_once, last_arrival, pipelined_cycles, queued_cycles, shared_rates
 from littoral.planning.plan import Prediction, Server, Term, Worker
 from littoral.units import show_bytes
 
@@ -40,16 +42,16 @@ class Setting:
     epochs: int
     width: int = 4  # bytes of a vector's element on the wire
     handling: Mapping[str, float] = field(default_factory=dict)  # seconds per step that a device spends on messages
+    reducing: Mapping[str, float] = field(default_factory=dict)  # by which weight a device owns a part in an all-reduce
+
+    def parts(self, devices: Sequence[str]) -> dict[str, range]:
+        """The part of the vector that each device owns in an all-reduce."""
+        return cut(devices, self.reducing, self.task.vector_bytes // 4)
 
 
 def slice_bytes(setting: Setting, server: Server) -> float:
     """A message with a server's part of the vector."""
     return float(setting.width * (server.stop - server.start) + HEADER_BYTES)
-
-
-def sent_bytes(setting: Setting) -> float:
-    """The whole vector as it crosses."""
-    return setting.task.vector_bytes * setting.width / 4
 
 
 # -- one device ---------------------------------------------------------------------------------------------------
@@ -93,13 +95,12 @@ def handling_seconds(setting: Setting, devices: Sequence[str], servers: Sequence
         if handling is None:
             continue
         if servers:
-            ends = 1 + sum(len(devices) for server in servers if server.device == device) / len(servers)
+            both = 1 + sum(len(devices) for server in servers if server.device == device) / len(servers)
             size = 2 * sum(slice_bytes(setting, server) for server in servers)
-            found[device] = ends * handling.seconds(size, 2 * len(servers))
+            found[device] = both * handling.seconds(size, 2 * len(servers))
         else:
-            others = len(devices) - 1
-            size = 4 * others * sent_bytes(setting) / len(devices)
-            found[device] = handling.seconds(size, 4 * others)
+            messages, elements = ends(setting.parts(devices), device)
+            found[device] = handling.seconds(setting.width * elements, messages)
     return found
 
 
@@ -111,36 +112,23 @@ def update_seconds(setting: Setting, device: str, size: float) -> float:
 # -- strategies ---------------------------------------------------------------------------------------------------
 
 
-DIRECT = 8  # members that exchange directly; larger groups form a ring
-
-
-def collective(devices: Sequence[str], size: float) -> tuple[list[tuple[str, str]], float]:
-    """Who sends to whom in an all-reduce of ``size`` bytes, and how much: both kinds move 2(n-1)/n of it per member."""
-    n = len(devices)
-    if n <= DIRECT:
-        return [(a, b) for a in devices for b in devices if a != b], 2 * size / n + 2 * HEADER_BYTES
-    return list(zip(devices, [*devices[1:], devices[0]], strict=True)), 2 * (n - 1) / n * size + HEADER_BYTES
-
-
-def collective_seconds(setting: Setting, devices: Sequence[str], size: float) -> tuple[float, float]:
-    """Transfer and latency of an all-reduce of ``size`` bytes."""
-    n = len(devices)
-    if n < 2:
-        return 0.0, 0.0
-    pairs, amount = collective(devices, size)
-    ways = [setting.routes.between(a, b) for a, b in pairs]
-    latencies = [way.latency_s for way in ways]
-    latency = 2 * max(latencies) if n <= DIRECT else 2 * (n - 1) / n * sum(latencies)
-    return amount / min(shared_rates(ways)), latency
+def collective_seconds(setting: Setting, devices: Sequence[str]) -> tuple[float, float]:
+    """Transfer and latency of an all-reduce of the vector."""
+    transfer = latency = 0.0
+    for phase in phases(setting.parts(devices), setting.width):
+        ways = [setting.routes.between(leg.source, leg.target) for leg in phase]
+        transfer += all_at_once(ways, [leg.size for leg in phase])
+        latency += hops([way.latency_s for way in ways], len(devices))
+    return transfer, latency
 
 
 def predict_allreduce(setting: Setting, workers: Sequence[Worker]) -> Prediction:
-    """Synchronous ring all-reduce."""
-    n, size = len(workers), sent_bytes(setting)
+    """Synchronous all-reduce."""
     devices = [worker.device for worker in workers]
     steps = max(math.ceil(worker.shard / worker.batch) for worker in workers)
     compute, spread = lockstep_seconds(setting, workers)
-    transfer, latency = collective_seconds(setting, devices, size)
+    transfer, latency = collective_seconds(setting, devices)
+    legs = [leg for phase in phases(setting.parts(devices), setting.width) for leg in phase]
     update = max(update_seconds(setting, device, setting.task.vector_bytes) for device in devices)
     rounds = setting.epochs * steps
     startup = startup_seconds(setting, workers)
@@ -155,13 +143,12 @@ def predict_allreduce(setting: Setting, workers: Sequence[Worker]) -> Prediction
         Term(
             name="transfer",
             seconds=rounds * transfer,
-            formula=f"steps x 2(n-1)/n x {show_bytes(size)} / rate",
+            formula=f"steps x {show_bytes(sum(leg.size for leg in legs))} in {len(legs)} messages",
         ),
-        Term(name="latency", seconds=rounds * latency, formula=f"steps x {_hops(n)}"),
+        Term(name="latency", seconds=rounds * latency, formula=f"steps x {_hops(len(devices))}"),
         Term(name="update", seconds=rounds * update, formula="steps x 3 passes over the vector in memory"),
     )
-    pairs, sent = collective(devices, size)
-    traffic = [(setting.routes.between(a, b), rounds * sent) for a, b in pairs if a != b]
+    traffic = [(setting.routes.between(leg.source, leg.target), float(rounds * leg.size)) for leg in legs]
     return _prediction(setting, workers, (), terms, startup, traffic)
 
 
@@ -310,7 +297,10 @@ def lockstep_seconds(setting: Setting, workers: Sequence[Worker]) -> tuple[float
 
 def _round(setting: Setting, workers: Sequence[Worker], batches: Sequence[int]) -> tuple[float, float]:
     """The slowest step, and the expected maximum of jitter over those within a tenth of it."""
-    times = [step_seconds(setting, w.device, b) if b else 0.0 for w, b in zip(workers, batches, strict=True)]
+    times = [
+        step_seconds(setting, w.device, b) if b else setting.handling.get(w.device, 0.0)  # messages cost idle ones too
+        for w, b in zip(workers, batches, strict=True)
+    ]
     slowest = max(times)
     close = [worker for worker, t in zip(workers, times, strict=True) if t >= 0.9 * slowest]
     jitter = max(setting.continuum.device(worker.device).jitter for worker in close)

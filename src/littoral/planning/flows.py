@@ -17,6 +17,19 @@ def shared_rates(routes: Sequence[Route]) -> list[float]:
     return [min([route.flow_limit, *(pipe.capacity.mean() / crowd[pipe] for pipe in route.pipes)]) for route in routes]
 
 
+def all_at_once(routes: Sequence[Route], sizes: Sequence[float]) -> float:
+    """Seconds until transfers that begin together are through: those of the pipe with the most to carry, or one's own.
+
+    Those that end early leave their share of a pipe to the others.
+    """
+    work: dict[Pipe, float] = {}
+    for route, size in zip(routes, sizes, strict=True):
+        for pipe in route.pipes:
+            work[pipe] = work.get(pipe, 0.0) + size
+    own = [size / route.flow_limit for route, size in zip(routes, sizes, strict=True)]
+    return max([*own, *(size / pipe.capacity.mean() for pipe, size in work.items())])
+
+
 def last_arrival(starts: Sequence[float], routes: Sequence[Route], size: float) -> float:
     """When the last of several transfers ends: its own time, and for each pipe everyone who came at or after it."""
     last = max(start + route.seconds(size) for start, route in zip(starts, routes, strict=True))

@@ -8,7 +8,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """A node that computes gradients. ``samples_per_s`` is its predicted own speed at this batch."""
+    """A node that computes gradients.
+
+    ``samples_per_s`` is its predicted own speed at this batch; ``reduces`` the weight by which it owns a part of the
+    vector in an all-reduce.
+    """
 
     name: str
     device: str
@@ -16,6 +20,7 @@ class Worker:
     batch: int
     samples_per_s: float
     store: str | None = None  # the device its data comes from; None: the data is already there
+    reduces: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +80,11 @@ class Plan:
         """The device of every node."""
         workers = {worker.name: worker.device for worker in self.workers}
         return workers | {server.name: server.device for server in self.servers}
+
+    @property
+    def reducing(self) -> dict[str, float]:
+        """The weight by which every worker owns a part of the vector in an all-reduce."""
+        return {worker.name: worker.reduces for worker in self.workers}
 
     def worker(self, name: str) -> Worker:
         """The worker of that name."""

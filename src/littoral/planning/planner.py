@@ -21,6 +21,7 @@ from littoral.learning.leases import apportion
 from littoral.learning.task import Footprint, Recipe
 from littoral.planning import cost
 from littoral.planning.batches import equal_finish
+from littoral.planning.collective import DIRECT, strongest
 from littoral.planning.cost import Setting
 from littoral.planning.flows import last_arrival
 from littoral.planning.plan import Plan, Prediction, Server, Worker
@@ -100,9 +101,29 @@ def _draft(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
     )
     devices = _eligible(job)
     _check_backups(strategy, devices)
-    placements = _placements(job, setting, devices, footprint, strategy) if strategy.needs_servers else [()]
-    drafts = [_draft_with(job, setting, footprint, recipe, strategy, devices, servers) for servers in placements]
+    if strategy.needs_servers:
+        ways = [(setting, servers) for servers in _placements(job, setting, devices, footprint, strategy)]
+    else:
+        ways = [(replace(setting, reducing=weights), ()) for weights in _ownerships(job, setting, devices)]
+    drafts = [_draft_with(job, fitted, footprint, recipe, strategy, devices, servers) for fitted, servers in ways]
     return min(drafts, key=lambda plan: plan.predicted.time_s)
+
+
+def _ownerships(job: Job, setting: Setting, devices: Sequence[str]) -> list[dict[str, float]]:
+    """Who may well own the vector's parts in an all-reduce: all alike first, then the few that are strongest.
+
+    Strong is whom messages cost least, or whose ways to the others are fastest.
+    """
+    n = len(devices)
+    found = [dict.fromkeys(devices, 1.0)]
+    if job.planner == "fair" or not 2 < n <= DIRECT:
+        return found
+    ways = {a: [setting.routes.between(*pair) for b in devices if b != a for pair in ((a, b), (b, a))] for a in devices}
+    quick = sorted(devices, key=lambda device: cost.step_seconds(setting, device, 1))
+    near = sorted(devices, key=lambda device: -min(way.rate() for way in ways[device]))
+    for ranked in (quick, near):
+        found += [strongest(ranked, count) for count in range(n - 1, 0, -1)]
+    return found
 
 
 def _draft_with(
@@ -120,7 +141,8 @@ def _draft_with(
     shards = _shards(job, footprint, weights, stores)
     workers = tuple(
         Worker(name=device, device=device, shard=shard, batch=min(batch, max(shard, 1)), store=store,
-               samples_per_s=batch / cost.step_seconds(bare, device, batch))
+               samples_per_s=batch / cost.step_seconds(bare, device, batch),
+               reduces=setting.reducing.get(device, 1.0))
         for device, shard, batch, store in zip(devices, shards, batches, stores, strict=True) if shard
     )  # fmt: skip
     predicted = _predict(setting, workers, servers, strategy)
@@ -273,6 +295,10 @@ def _reasons(setting: Setting, workers: Sequence[Worker], servers: Sequence[Serv
     times = {w.name: cost.step_seconds(setting, w.device, w.batch) for w in workers}
     slow, quick = max(times, key=times.__getitem__), min(times, key=times.__getitem__)
     reasons = [f"a step takes from {show_duration(times[quick])} ({quick}) to {show_duration(times[slow])} ({slow})"]
+    owners = [worker.name for worker in workers if worker.reduces]
+    if not servers and len(owners) < len(workers):
+        rest = ", ".join(worker.name for worker in workers if not worker.reduces)
+        reasons.append(f"{', '.join(owners)} compute the means; {rest} would lose more by it than the others gain")
     for server in servers:
         rates = [setting.routes.between(worker.device, server.device).rate() for worker in workers]
         finite = [rate for rate in rates if math.isfinite(rate)]
@@ -331,6 +357,7 @@ def check_plan(plan: Plan, job: Job, footprint: Footprint) -> None:
     ends = [0, *(stop for _, stop in held)], [*(start for start, _ in held), footprint.parameters + footprint.buffers]
     wrong = [f"device {name!r} is not in the continuum" for name in plan.device_of.values() if name not in devices]
     wrong += [f"worker {w.name!r} has batch {w.batch}" for w in plan.workers if not 1 <= w.batch <= w.shard]
+    wrong += [f"worker {w.name!r} reduces {w.reduces}" for w in plan.workers if not 0 <= w.reduces < math.inf]
     wrong += [f"store {w.store!r} is not in the continuum" for w in plan.workers if w.store not in (None, *stores)]
     if plan.samples != footprint.samples:
         wrong.append(f"its shards sum to {plan.samples} samples, the task has {footprint.samples}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,14 +14,18 @@ from littoral.learning.learner import Holder
 from littoral.learning.leases import Lease, Span
 from littoral.learning.task import Recipe
 from littoral.worlds.node import Gradient, Message, Received, Reduced, narrowed, widened
-from littoral.worlds.processes.exchange import bounds, exchange
+from littoral.worlds.processes.exchange import exchange
 
 
 class Player:
     """A member whose messages go straight into the others' hands."""
 
-    def __init__(self, name: str, members: tuple[str, ...], table: dict[str, Player], narrow: bool) -> None:
+    def __init__(
+        self, name: str, members: tuple[str, ...], table: dict[str, Player], narrow: bool, reducing: dict[str, float]
+    ) -> None:
         self.name, self.members, self._table = name, members, table
+        self.plan = SimpleNamespace(reducing=reducing)
+        self.messages = 0
         self.model = Holder(torch.zeros(1), Recipe(lr=0.1), 1)
         self.sent = 0
         self.narrow = narrow
@@ -29,6 +35,7 @@ class Player:
     async def send(self, target: str, message: Message) -> None:
         message = narrowed(message) if self.narrow else message
         self.sent += message.size
+        self.messages += 1
         await asyncio.sleep(0)
         self._table[target]._inbox.append((self.name, message))
 
@@ -47,10 +54,13 @@ def gradient(seed: int, samples: int, length: int = 103) -> Gradient:
     return Gradient(vector, samples, lease, None)
 
 
-def reduce(gradients: list[Gradient], narrow: bool = False) -> tuple[list[tuple[Reduced, Any]], list[Player]]:
+def reduce(
+    gradients: list[Gradient], narrow: bool = False, weights: Sequence[float] = ()
+) -> tuple[list[tuple[Reduced, Any]], list[Player]]:
     members = tuple(f"w-{i}" for i in range(len(gradients)))
     table: dict[str, Player] = {}
-    players = [Player(name, members, table, narrow) for name in members]
+    reducing = dict(zip(members, weights, strict=False))
+    players = [Player(name, members, table, narrow, reducing) for name in members]
 
     async def all_of_them() -> list[Any]:
         return await asyncio.gather(*(exchange(p, g, 1) for p, g in zip(players, gradients, strict=True)))  # type: ignore[arg-type]
@@ -91,5 +101,18 @@ def test_half_the_bytes_give_everyone_the_same_rounded_mean() -> None:
     assert narrow_players[0].sent == pytest.approx(players[0].sent / 2, rel=0.05)
 
 
-def test_bounds_cover_everything() -> None:
-    assert bounds(2, 4) == [(0, 0), (0, 1), (1, 1), (1, 2)]
+@pytest.mark.parametrize("weights", [(1, 0, 0, 0), (2, 1, 1, 0), (0, 0, 0, 1), (0, 0, 0, 0)])
+@pytest.mark.parametrize("samples", [[8, 4, 2, 6], [5, 0, 3, 0]])
+def test_whoever_owns_what_the_mean_is_the_same(weights: tuple[float, ...], samples: list[int]) -> None:
+    gradients = [gradient(i, count) for i, count in enumerate(samples)]
+    (equal, _), (results, _) = reduce(gradients), reduce(gradients, weights=weights)
+    for reduced, leases in results:
+        assert torch.equal(reduced.vector, equal[0][0].vector)  # bit for bit
+        assert (reduced.samples, leases) == (sum(samples), equal[0][1])
+
+
+def test_who_owns_nothing_sends_the_vector_once() -> None:
+    _, players = reduce([gradient(i, 8, 10_000) for i in range(4)], weights=(1, 1, 0, 0))
+    assert [player.messages for player in players] == [4, 4, 2, 2]
+    assert players[3].sent == pytest.approx(4 * 10_000, rel=0.05)
+    assert players[0].sent == pytest.approx(4 * 10_000 / 2 * (1 + 3), rel=0.05)

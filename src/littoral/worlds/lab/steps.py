@@ -8,6 +8,7 @@ Each probe imports its libraries first and then enters its device's quota, as no
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from littoral.errors import RunFailed
 from littoral.worlds.lab.places import Place, enter
 
 ROUNDS = 3  # times that every batch size is visited, so that a passing disturbance hits all of them alike
+WINDOW_S = 0.06  # a few periods of a quota
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +74,7 @@ def measure_steps(
 def _fitted(process: subprocess.Popen[bytes]) -> Steps:
     assert process.stdout is not None
     times: dict[int, list[float]] = {int(b): t for b, t in json.loads(process.stdout.readline()).items()}
-    return fit({batch: statistics.mean(seen) for batch, seen in times.items()}, _jitter(times))
+    return fit({batch: statistics.mean(seen) for batch, seen in times.items()}, jitter(times))
 
 
 def fit(means: Mapping[int, float], jitter: float) -> Steps:
@@ -92,8 +94,19 @@ def fit(means: Mapping[int, float], jitter: float) -> Steps:
     return Steps(fixed_s=round(float(offset), 9), per_sample_s=round(float(slope), 9), jitter=jitter)
 
 
-def _jitter(times: Mapping[int, Sequence[float]]) -> float:
-    spreads = [statistics.stdev(seen) / statistics.mean(seen) for seen in times.values() if len(seen) > 2]
+def jitter(times: Mapping[int, Sequence[float]]) -> float:
+    """The relative spread that is left over ``WINDOW_S``.
+
+    A quota lets some steps through at once and holds up others until its next period. That evens out within some tens
+    of milliseconds: whoever waits for this device does not wait for the worst of such steps.
+    """
+    spreads = []
+    for seen in times.values():
+        mean = statistics.mean(seen)
+        size = max(1, math.ceil(WINDOW_S / mean))
+        windows = [statistics.mean(seen[at : at + size]) for at in range(0, len(seen) - size + 1, size)]
+        if len(windows) > 2:
+            spreads.append(statistics.stdev(windows) / mean)
     return statistics.median(spreads) if spreads else 0.0
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from littoral.events import Computed
 from littoral.learning.leases import Lease
+from littoral.planning.collective import cut, ends
 from littoral.planning.plan import Plan
 from littoral.worlds.node import Gradient, Joined, Left, Message, Model, PeerLost, Received, Reduced, narrowed, widened
 from littoral.worlds.simulated.kernel import Resume, sleep
@@ -98,11 +99,11 @@ class SimulatedNode:
         return None
 
     async def all_reduce(self, gradient: Gradient) -> Reduced:
-        handling, others = self.machine.device.handling, len(self.members) - 1
-        if handling is not None and others > 0:  # shares out and in, means out and in
-            vector_bytes = gradient.vector.nbytes / (2 if self._narrow else 1)
-            size = 4 * others * vector_bytes / (others + 1)
-            await self.machine.work(handling.seconds(size, 4 * others))
+        handling = self.machine.device.handling
+        if handling is not None and len(self.members) > 1:
+            parts = cut(self.members, self._session.plan.reducing, gradient.vector.nbytes // 4)
+            messages, elements = ends(parts, self.name)
+            await self.machine.work(handling.seconds((2 if self._narrow else 4) * elements, messages))
         return await self._session.ring.join(self.name, gradient)
 
     async def commit(self, leases: Sequence[Lease]) -> list[bool]:
