@@ -161,3 +161,43 @@ def test_control_messages_that_never_stop_do_not_keep_bulk_from_being_sent() -> 
             window.acknowledged(size, sent_at, now)
     assert sent > 30.0 * 50 * MBIT
     assert longest < 0.2
+
+
+def burst(window: Window, link: Link, size: int, now: float) -> float:
+    """Send that many bytes, wait until all of them are acknowledged; when that is."""
+    acks: list[tuple[float, int, float]] = []
+    left = size
+    while left or acks:
+        while left and window.in_flight < window.limit:
+            chunk = min(left, window.chunk)
+            left -= chunk
+            window.sent(chunk, now)
+            acks.append((link.carry(chunk, now), chunk, now))
+        if not left:
+            window.pause()
+        now, chunk, sent_at = acks.pop(0)
+        window.acknowledged(chunk, sent_at, now)
+    return now
+
+
+@pytest.mark.parametrize(("mbit", "round_trip_s"), [(50, 0.040), (20, 0.080), (100, 0.020), (1000, 0.0002)])
+def test_bursts_get_through_as_fast_as_the_link_though_the_first_was_slow(mbit: float, round_trip_s: float) -> None:
+    """A vector now and then, as workers send: TCP begins slowly, and what was learned then must not last."""
+    link = Link(lambda now: (0.1 if now < 0.5 else 1.0) * mbit * MBIT, lambda now: round_trip_s / 2)
+    window, now, size = Window(), 0.0, 431_000
+    window.heard(round_trip_s, 0.0)
+    for _ in range(12):
+        now = burst(window, link, size, now + 0.1)
+    began = now + 0.1
+    took = burst(window, link, size, began) - began
+    assert took <= 1.1 * (size / (mbit * MBIT) + round_trip_s) + 0.001
+
+
+def test_bursts_on_a_link_that_becomes_slow_stand_in_a_short_queue() -> None:
+    link = Link(lambda now: (200 if now < 3 else 10) * MBIT, lambda now: 0.005)
+    window, now = Window(), 0.0
+    window.heard(0.010, 0.0)
+    while now < 8:
+        now = burst(window, link, 431_000, now + 0.1)
+    late = [wait for at, wait in link.waits if at > 7]
+    assert max(late) <= START_BYTES / (10 * MBIT)

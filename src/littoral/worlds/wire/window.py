@@ -59,7 +59,13 @@ class Window:
     def _target(self) -> int:
         if self._growing or self.rate is None or not self._delivery.steady:
             return self._grown  # short bursts: what they showed of the rate is too little
-        return _between(LEAST_BYTES, self.rate * ((self.round_trip or 0.0) + SLACK_S) + LEAST_CHUNK, MOST_BYTES)
+        return self._enough
+
+    @property
+    def _enough(self) -> int:
+        """Bytes that keep the path busy at the rate we know."""
+        trip = self.round_trip or 0.0
+        return _between(LEAST_BYTES, (self.rate or 0.0) * (trip + SLACK_S) + LEAST_CHUNK, MOST_BYTES)
 
     @property
     def chunk(self) -> int:
@@ -85,6 +91,8 @@ class Window:
         """A chunk left."""
         if self.in_flight == 0:
             self._begin_round(now)
+            if not self._delivery.steady:  # a new burst may show what the last one could not: TCP began slowly, say
+                self._growing, self._stalls = True, 0
         self.in_flight += size
         if self.rate is not None:
             self._paced_until = max(now, self._paced_until) + size / (self.rate * _PACE)
@@ -129,19 +137,22 @@ class Window:
         self._begin_round(now)
 
     def _grow(self, size: int, took: float, now: float) -> None:
-        """A window's worth went there and back: while that still gets faster and nothing queues up, double it."""
+        """A window's worth went there and back: while that still gets faster and too little queues up, double it."""
         trip = self.round_trip or 0.0
+        queued_s = self._last_trip - trip
         # Once it queues, the link was busy for all but the first byte's trip. To count that trip as transfer would
         # make the rate of a far link too small, and then the window, and so on.
-        queues = self._last_trip - trip > SLACK_S / 2 and took > 1.5 * trip
+        queues = queued_s > SLACK_S / 2 and took > 1.5 * trip
         rate = size / (took - trip) if queues else size / took
         self._stalls = 0 if self.rate is None or rate > 1.25 * self.rate else self._stalls + 1
         if self.rate is None or rate > self.rate:
             self._delivery.learn(rate, now)
-        queued_s = self._last_trip - (self.round_trip or 0.0)
-        self._growing = queued_s < SLACK_S and self._stalls < 2 and self._grown < MOST_BYTES
+        # The right window, sent at once, takes a trip and the slack to get through.
+        self._growing = queued_s < trip + SLACK_S and self._stalls < 2 and self._grown < MOST_BYTES
         if self._growing:
             self._grown = min(2 * self._grown, MOST_BYTES)
+        if queues:
+            self._grown = min(self._grown, max(START_BYTES, self._enough))
 
     def _look(self, now: float) -> None:
         """Ask for a bare round trip now and then, and soon when even the shortest is too long to be our own queue."""
