@@ -124,3 +124,13 @@ def test_a_loop_that_was_busy_for_long_goes_on() -> None:
             assert a.refusals == b.refusals == []
 
     asyncio.run(story())
+
+
+def test_who_is_greeted_connects_back_before_it_has_something_to_say() -> None:
+    async def story() -> None:
+        async with pair() as (a, b):
+            assert not b.endpoint.traffic()["a"].connected
+            await a.endpoint.send("b", Note(1))
+            await until(lambda: b.endpoint.traffic()["a"].connected)
+
+    asyncio.run(story())

@@ -51,10 +51,11 @@ class Desk:
         clock: Callable[[], float],
         arrived: Callable[[Arrival, Priority], None],
         acknowledged: Callable[[str, Ack], None],
+        met: Callable[[str], None],
     ) -> None:
         self._name_of, self._codec, self._limits = name_of, codec, limits
         self._refusals, self._clock = refusals, clock
-        self._arrived, self._acknowledged = arrived, acknowledged
+        self._arrived, self._acknowledged, self._met = arrived, acknowledged, met
         self.received_bytes: Counter[str] = Counter()
         self._accounts: dict[str, Account] = {}
         self._intakes: dict[str, Intake] = {}
@@ -98,6 +99,7 @@ class Desk:
             intake = self._intakes[name] = Intake(greeting.session, self._codec, account, self._limits)
         intake.route, intake.question = route, greeting.question
         self._answers[route] = intake
+        self._met(name)
 
     def _chunk(self, name: str, route: bytes, chunk: Chunk, pieces: Sequence[zmq.Frame]) -> None:
         intake = self._intakes.get(name)

@@ -80,7 +80,7 @@ class Endpoint:
         router = server_socket(context, self._keys)
         self._desk = Desk(
             router, self._name_of, self._codec, self._limits, self._refusals, self._clock, self._arrived,
-            self._acknowledged,
+            self._acknowledged, self._met,
         )  # fmt: skip
         self._around = Surroundings(
             context, self.name, self._keys, self._clock, self._refusals, self._next_session, self._emptied,
@@ -118,6 +118,11 @@ class Endpoint:
     def _link(self, peer: Peer) -> None:
         if self._around is not None and peer.address:
             self._links[peer.name] = Link(peer, self._around)
+
+    def _met(self, name: str) -> None:
+        """A peer greeted us, and will want an answer: on a far link a connection takes five round trips to make."""
+        if link := self._links.get(name):
+            link.prepare()
 
     def forget(self, name: str) -> None:
         """Lock a peer out; what was queued to it and what arrived from it and was not received yet is dropped."""

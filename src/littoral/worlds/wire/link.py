@@ -1,7 +1,8 @@
 """One way to one peer: a socket that is made anew for every connection, and the outbox that survives them all.
 
-The first message makes the connection. It begins with a greeting; the peer's answer says how far it got, and sending
-goes on from there. Nothing is given to the socket before that, so no chunk is lost in a connection that ends.
+The first message makes the connection, or the peer's greeting, for it will want an answer. A connection begins with a
+greeting; the peer's answer says how far it got, and sending goes on from there. Nothing is given to the socket before
+that, so no chunk is lost in a connection that ends.
 """
 
 from __future__ import annotations
@@ -221,9 +222,13 @@ class Link:
     def put(self, parcel: Parcel, priority: Priority) -> None:
         """Queue a message whether or not there is room."""
         self.outbox.put(parcel, priority)
-        if not self._taps:
-            self._connect()
+        self.prepare()
         self.pump()
+
+    def prepare(self) -> None:
+        """Begin to connect, unless that was done before."""
+        if not self._taps and not self._closed:
+            self._connect()
 
     async def _wait_for_room(self) -> None:
         if self._room is None:
