@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -89,6 +90,15 @@ def test_a_kept_lab_stays_until_taken_down() -> None:
         removed = take_down(name)
     assert any(name in each for each in removed)
     assert not record.owner.alive and name not in register.found()
+
+
+@pytest.mark.usefixtures("machine")
+def test_who_reads_the_output_of_lab_up_reaches_its_end(tmp_path: Path) -> None:
+    """What stays behind holds neither output nor errors open: `littoral lab up FILE 2>&1 | tail` must come back."""
+    (tmp_path / "continuum.yaml").write_text(TEXT)
+    command = [sys.executable, "-m", "littoral", "lab", "up", str(tmp_path / "continuum.yaml")]
+    told = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60).stdout
+    take_down(told.splitlines()[0])
 
 
 @pytest.mark.usefixtures("machine")

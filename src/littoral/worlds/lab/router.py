@@ -74,8 +74,9 @@ class Router:
         self.in_python = program is None
         command = [sys.executable, "-S", fallback] if program is None else [str(program)]
         self._process = subprocess.Popen(
-            [*command, lab], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
-        )
+            [*command, lab], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+            stderr=subprocess.DEVNULL,  # it may outlive us, and whoever reads our output would wait for its end
+        )  # fmt: skip
         self._lock = threading.Lock()
         self._numbers: dict[str, int] = {}
 
