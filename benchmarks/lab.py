@@ -1,6 +1,6 @@
 """Littoral beside PyTorch DDP (gloo) on four emulated devices: same hosts, same task, interleaved repeats.
 
-    python benchmarks/lab.py            the ratios, five repeats, and accuracy (about 35 minutes)
+    python benchmarks/lab.py            the ratios, five repeats, and accuracy (about 50 minutes)
     python benchmarks/lab.py --demo     one repeat of the mixed links, and training to a target (about 2 minutes)
 
 Every lab is measured first (step times, what a message costs), as `littoral fidelity` does, and our plans are made
@@ -43,6 +43,7 @@ MBIT = 1e6 / 8
 FAST = (1000.0,) * 4
 MIXED = (1000.0, 100.0, 100.0, 20.0)
 CORE_FLOPS = 19e9  # what the LeNet sustains on one core here; only ratios and the exchange's share depend on it
+WARMUP = 5  # steps, or as many samples, that nobody is timed for
 STEP_S = 1.2e-3  # of a step on one core, whatever its batch
 
 
@@ -75,7 +76,7 @@ def ours(
     epochs: int, seed: int, accuracy: float | None = None, evaluate_every: float = 1e6, batch: int | None = None,
     wire: str = "float32", **parameters: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """One run in the lab: samples/s over all of it, from the first lease to the last sample used."""
+    """One run in the lab: samples/s from when the first are used, as many as DDP warms up with, to the last."""
     job = Job(
         name="bench", continuum=described, task=task, task_options=options, epochs=epochs, strategy=strategy,
         parameters=parameters, planner=planner, servers=("d-1",), workers=described.device_names, seed=seed,
@@ -86,6 +87,7 @@ def ours(
     up.set_home((plan.servers or plan.workers)[0].device)
     supervisor = Supervisor(plan, target=accuracy)
     samples, last, verdicts = 0, 0.0, []
+    before, began = 0, 0.0
     with (
         tempfile.TemporaryDirectory() as folder,
         open_live(
@@ -95,13 +97,15 @@ def ours(
         for event in session.events():
             if isinstance(event, Used):
                 samples, last = samples + event.samples, max(last, event.t)
+                if samples <= WARMUP * 128:
+                    before, began = samples, last
             elif isinstance(event, Evaluated):
                 verdicts.append(event)
             for command in supervisor.handle(event):
                 session.perform(command)
     return {
-        "seconds": last, "samples": samples, "samples_per_s": samples / last, "accuracy": verdicts[-1].accuracy,
-        "batches": [worker.batch for worker in plan.workers],
+        "seconds": last, "samples": samples, "samples_per_s": (samples - before) / (last - began),
+        "accuracy": verdicts[-1].accuracy, "batches": [worker.batch for worker in plan.workers],
     }  # fmt: skip
 
 
@@ -127,29 +131,35 @@ class Study:
     def small(self, samples: int) -> dict[str, Any]:
         return self.options | ({"samples": samples} if "fashion" in self.task else {})
 
-    def ddp(self, described: Continuum, up: Lab, steps: int, batches: list[int], **more: Any) -> dict[str, Any]:
+    def ddp(
+        self, described: Continuum, up: Lab, steps: int, batches: list[int], options: dict[str, Any] | None = None,
+        **more: Any,
+    ) -> dict[str, Any]:  # fmt: skip
         places = [up.place(device) for device in described.device_names]
-        return run_ddp(places, self.task, self.options, batches=batches, steps=steps, **more)
+        more = {"warmup": WARMUP, **more}
+        return run_ddp(places, self.task, options or self.options, batches=batches, steps=steps, **more)
 
     def note(self, setting: str, who: str, account: dict[str, Any]) -> None:
         rate = account["samples_per_s"]
         self.rates.setdefault(setting, {}).setdefault(who, []).append(rate)
-        print(
-            f"  {setting:<8} {who:<34} {rate:8.0f} samples/s in {account['seconds']:.1f} s", file=sys.stderr, flush=True
-        )
+        batches = account.get("batches", "")
+        line = f"  {setting:<8} {who:<34} {rate:8.0f} samples/s in {account['seconds']:.1f} s {batches}"
+        print(line, file=sys.stderr, flush=True)
 
     def repeat(self, setting: str, seed: int) -> None:
         """Every contender once in one lab."""
-        shares, ports = {"fast": (SHARES, FAST), "mixed": (SHARES, MIXED), "equal": (EQUAL, FAST)}[setting]
-        with lab(shares, ports, self.task, self.options) as (described, up):
-            steps = 20 if setting == "mixed" else 60
-            self.note(setting, "DDP, equal batches", self.ddp(described, up, steps, [32] * 4, seed=seed))
-            half = self.ddp(described, up, steps, [32] * 4, seed=seed, half=True)
-            self.note(setting, "DDP, equal batches, float16", half)
+        shares, ports, model, steps = SETTINGS[setting]
+        options = self.options | {"model": model}
+        with lab(shares, ports, self.task, options) as (described, up):
+            for who, batches, half in RIVALS:
+                if (setting == "equal" and batches is UNEVEN) or (setting == "heavy" and half):
+                    continue
+                account = self.ddp(described, up, steps, batches, options, seed=seed, half=half)
+                self.note(setting, who, account)
             for who, strategy, planner, samples, parameters in CONTENDERS[setting]:
                 account = ours(
-                    described, up, self.forge, self.task, self.small(samples), strategy=strategy, planner=planner,
-                    epochs=1, seed=seed, **parameters,
+                    described, up, self.forge, self.task, self.small(samples) | {"model": model}, strategy=strategy,
+                    planner=planner, epochs=1, seed=seed, **parameters,
                 )  # fmt: skip
                 self.note(setting, who, account)
 
@@ -163,6 +173,18 @@ class Study:
                 print(f"{setting:<8} {who:<34} {spread(rates):>26} {spread(ratios):>22}")
 
 
+SETTINGS: dict[str, tuple[tuple[float, ...], tuple[float, ...], str, int]] = {  # CPU, ports, model, steps of DDP
+    "fast": (SHARES, FAST, "lenet", 60),
+    "heavy": (SHARES, FAST, "resnet8", 15),
+    "mixed": (SHARES, MIXED, "lenet", 20),
+    "equal": (EQUAL, FAST, "lenet", 60),
+}
+EVEN, UNEVEN = [32] * 4, [57, 28, 28, 15]
+RIVALS = [
+    ("DDP, equal batches", EVEN, False),
+    ("DDP, equal batches, float16", EVEN, True),
+    ("DDP, unequal batches", UNEVEN, False),
+]
 HALF: dict[str, Any] = {"wire": "float16"}
 ASYNC: dict[str, Any] = {"mode": "asp"}
 CONTENDERS: dict[str, list[tuple[str, str, str, int, dict[str, Any]]]] = {
@@ -171,6 +193,10 @@ CONTENDERS: dict[str, list[tuple[str, str, str, int, dict[str, Any]]]] = {
         ("allreduce, unequal, float16", "allreduce", "proportional", 16_000, HALF),
         ("asynchronous server", "parameter_server", "proportional", 24_000, ASYNC),
         ("asynchronous server, float16", "parameter_server", "proportional", 24_000, ASYNC | HALF),
+    ],
+    "heavy": [
+        ("allreduce, unequal batches", "allreduce", "proportional", 4_000, {}),
+        ("asynchronous server", "parameter_server", "proportional", 4_000, ASYNC),
     ],
     "mixed": [
         ("allreduce, unequal, float16", "allreduce", "proportional", 6_000, HALF),
@@ -238,7 +264,7 @@ def main() -> None:
     parser.add_argument("--demo", action="store_true")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=3, help="of the comparison of accuracy")
-    parser.add_argument("--settings", default="fast,mixed,equal")
+    parser.add_argument("--settings", default="fast,heavy,mixed,equal")
     parser.add_argument("--no-accuracy", action="store_true")
     parser.add_argument("--data")
     arguments = parser.parse_args()
