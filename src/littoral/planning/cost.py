@@ -8,7 +8,7 @@ messages cost its processor (``handling``), c_i includes those of a step.
                   with equal parts (n-1)/n M/r; a ring beyond 8: 2(n-1)/n M/r + 2(n-1) mean l
     server, bsp   step    = everyone's pull at once + last push, served in order of arrival + update
     server, asp   cycle_i = c_i + push_i + pull_i, stretched by the queue at the busiest shared pipe
-                  with ``ahead`` a: the longest of c_i, push_i, pull_i and cycle_i / (1 + a)
+                  with ``ahead`` a: 1 + a of them under way, each step waiting for the one before
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from littoral.continuum.continuum import Continuum
 from littoral.continuum.device import Device, Workload
 from littoral.continuum.link import HEADER_BYTES
 from littoral.continuum.routes import Pipe, Route, Routes
+from littoral.continuum.signal import Constant
 from littoral.planning.collective import DIRECT, cut, ends, hops, phases
-from littoral.planning.flows import Leg, all_at_once, last_arrival, pipelined_cycles, queued_cycles, shared_rates
+from littoral.planning.flows import Leg, all_at_once, last_arrival, queued_cycles, shared_rates
 from littoral.planning.plan import Prediction, Server, Term, Worker
 from littoral.units import show_bytes
 
@@ -223,13 +224,11 @@ def async_cycles(setting: Setting, workers: Sequence[Worker], servers: Sequence[
     for worker, mine in zip(workers, ways, strict=True):
         latency = max(there[0].latency_s + back[0].latency_s for there, back in zip(mine[::2], mine[1::2], strict=True))
         update = sum(update_seconds(setting, device, size * 4 / setting.width) for _, size, device in mine) / 2
-        think.append(step_seconds(setting, worker.device, worker.batch) + latency + update)
-        legs.append([_leg(way, size, crowd, len(servers)) for way, size, _ in mine])
-    cycles = queued_cycles(think, legs)
-    if not ahead:
-        return cycles
-    steps = [step_seconds(setting, worker.device, worker.batch) for worker in workers]
-    return pipelined_cycles(steps, legs, cycles, ahead)
+        step = step_seconds(setting, worker.device, worker.batch)
+        itself = Pipe(f"{worker.name} itself", Constant(1.0))  # which computes one step at a time
+        think.append(latency + update)
+        legs.append([Leg(step, itself, step), *(_leg(way, size, crowd, len(servers)) for way, size, _ in mine)])
+    return queued_cycles(think, legs, ahead)
 
 
 def _leg(way: Route, size: float, crowd: dict[Pipe, list[float]], beside: int) -> Leg:
