@@ -18,8 +18,8 @@ from littoral.errors import Infeasible, InputError
 from littoral.job import Job, Limits
 from littoral.learning.task import load_task
 from littoral.planning.batches import equal_finish
-from littoral.planning.cost import expected_maximum
 from littoral.planning.flows import Leg, last_arrival, queued_cycles
+from littoral.planning.paces import expected_maximum
 from littoral.planning.plan import Plan
 from littoral.planning.planner import make_plan
 from littoral.testing import simulate, small_continuum, small_job

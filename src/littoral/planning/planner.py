@@ -19,11 +19,11 @@ from littoral.errors import Infeasible, InputError
 from littoral.job import Job
 from littoral.learning.leases import apportion
 from littoral.learning.task import Footprint, Recipe
-from littoral.planning import cost
+from littoral.planning import cost, paces
 from littoral.planning.batches import equal_finish
 from littoral.planning.collective import DIRECT, strongest
-from littoral.planning.cost import Setting
 from littoral.planning.flows import last_arrival
+from littoral.planning.paces import Setting
 from littoral.planning.plan import Plan, Prediction, Server, Worker
 from littoral.units import show_bytes, show_duration, show_rate
 
@@ -119,7 +119,7 @@ def _ownerships(job: Job, setting: Setting, devices: Sequence[str]) -> list[dict
     if job.planner == "fair" or not 2 < n <= DIRECT:
         return found
     ways = {a: [setting.routes.between(*pair) for b in devices if b != a for pair in ((a, b), (b, a))] for a in devices}
-    quick = sorted(devices, key=lambda device: cost.step_seconds(setting, device, 1))
+    quick = sorted(devices, key=lambda device: paces.step_seconds(setting, device, 1))
     near = sorted(devices, key=lambda device: -min(way.rate() for way in ways[device]))
     for ranked in (quick, near):
         found += [strongest(ranked, count) for count in range(n - 1, 0, -1)]
@@ -131,7 +131,7 @@ def _draft_with(
     servers: tuple[Server, ...],
 ) -> Plan:  # fmt: skip
     continuum, routes = setting.continuum, setting.routes
-    bare, setting = setting, replace(setting, handling=cost.handling_seconds(setting, devices, servers))
+    bare, setting = setting, replace(setting, handling=paces.handling_seconds(setting, devices, servers))
     limits = [_largest_batch(continuum, device, footprint) for device in devices]
     in_step = math.isfinite(strategy.limit)  # workers wait for each other
     batches = _batches(job, setting, devices, servers if in_step else (), limits, recipe)
@@ -141,7 +141,7 @@ def _draft_with(
     shards = _shards(job, footprint, weights, stores)
     workers = tuple(
         Worker(name=device, device=device, shard=shard, batch=min(batch, max(shard, 1)), store=store,
-               samples_per_s=batch / cost.step_seconds(bare, device, batch),
+               samples_per_s=batch / paces.step_seconds(bare, device, batch),
                reduces=setting.reducing.get(device, 1.0))
         for device, shard, batch, store in zip(devices, shards, batches, stores, strict=True) if shard
     )  # fmt: skip
@@ -193,7 +193,7 @@ def _batches(
         return [min(batch, limit) for limit in limits]
     per_sample, fixed = [], []
     for device in devices:
-        one, two = cost.step_seconds(setting, device, 1), cost.step_seconds(setting, device, 2)
+        one, two = paces.step_seconds(setting, device, 1), paces.step_seconds(setting, device, 2)
         per_sample.append(two - one)
         fixed.append(one - (two - one) + _exchange(setting, device, servers))
     return equal_finish(per_sample, fixed, limits, batch * len(devices))
@@ -203,7 +203,7 @@ def _exchange(setting: Setting, device: str, servers: Sequence[Server]) -> float
     """Seconds per step that a worker spends on its own way to the servers, alone on it."""
     longest = 0.0
     for server in servers:
-        size = cost.slice_bytes(setting, server)
+        size = paces.slice_bytes(setting, server)
         there = setting.routes.between(device, server.device)
         back = setting.routes.between(server.device, device)
         longest = max(longest, there.seconds(size) + back.seconds(size))
@@ -292,7 +292,7 @@ def _predict(setting: Setting, workers: tuple[Worker, ...], servers: tuple[Serve
 
 
 def _reasons(setting: Setting, workers: Sequence[Worker], servers: Sequence[Server]) -> tuple[str, ...]:
-    times = {w.name: cost.step_seconds(setting, w.device, w.batch) for w in workers}
+    times = {w.name: paces.step_seconds(setting, w.device, w.batch) for w in workers}
     slow, quick = max(times, key=times.__getitem__), min(times, key=times.__getitem__)
     reasons = [f"a step takes from {show_duration(times[quick])} ({quick}) to {show_duration(times[slow])} ({slow})"]
     owners = [worker.name for worker in workers if worker.reduces]
@@ -338,7 +338,7 @@ def _check_apps(job: Job, plan: Plan) -> None:
         device = job.continuum.device(worker.device)
         apps = job.continuum.apps_on(worker.device)
         for app in apps:
-            latency = cost.app_latency(device, app, [other for other in apps if other is not app])
+            latency = paces.app_latency(device, app, [other for other in apps if other is not app])
             if latency > app.deadline_s:
                 raise Infeasible(
                     f"app {app.name!r} on device {worker.device!r} binds: with training and all else beside it it may "
