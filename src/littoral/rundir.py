@@ -94,15 +94,22 @@ class RunFolder:
         key = json.dumps(
             [job.task, job.task_options, job.recipe, job.accuracy, seed, job.evaluate_every, job.epochs], sort_keys=True
         )
-        known: dict[str, int | None] = json.loads(cache.read_text()) if cache.exists() else {}
+        known = _read_cache(cache)
         if key not in known:
-            known[key] = samples_to_target(
+            found = samples_to_target(
                 task, job.accuracy, seed, evaluate_every=job.evaluate_every, epochs=2 * job.epochs,
                 consecutive=CONSECUTIVE,
             )  # fmt: skip
             cache.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(cache, json.dumps(known, indent=2) + "\n")
+            with _alone(cache.with_name(".reference.lock")):
+                known = _read_cache(cache) | {key: found}  # another run may have added its own meanwhile
+                write_whole(cache, json.dumps(known, indent=2) + "\n")
         return known[key]
+
+
+def _read_cache(path: Path) -> dict[str, int | None]:
+    found: dict[str, int | None] = json.loads(path.read_text()) if path.exists() else {}
+    return found
 
 
 @contextmanager

@@ -291,7 +291,8 @@ class Session:
                     self.emit(NodeFinished(now, seat.name))
                     self.supply(seat.name)
             case ProgramFailed(error=error):
-                self.fail(RunFailed(f"{seat.name}'s program failed:\n{error}"))
+                if not self.stopping:  # else the run is over, and what it trained counts
+                    self.fail(RunFailed(f"{seat.name}'s program failed:\n{error}"))
             case PeerWentAway(generation=generation):
                 if generation == self.generation:  # what to do about the peer is decided, or will be, and told
                     seat.running = False
