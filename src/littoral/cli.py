@@ -136,7 +136,12 @@ def run(
     lab: InLab = False,
     address: Address = "",
     timing_only: TimingOnly = False,
-    trace: Annotated[bool, typer.Option(help="Journal every step and message.")] = True,
+    trace: Annotated[
+        bool,
+        typer.Option(
+            help="Journal every step and message; without, a resumed run counts workers' samples from its checkpoint on."
+        ),
+    ] = True,
     resume: Annotated[Path | None, typer.Option(help="Go on with an interrupted run: its folder.")] = None,
     out: Out = Path("runs"),
     as_json: AsJson = False,
