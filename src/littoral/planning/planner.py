@@ -122,7 +122,9 @@ def _ownerships(job: Job, setting: Setting, devices: Sequence[str]) -> list[dict
     quick = sorted(devices, key=lambda device: paces.step_seconds(setting, device, 1))
     near = sorted(devices, key=lambda device: -min(way.rate() for way in ways[device]))
     for ranked in (quick, near):
-        found += [strongest(ranked, count) for count in range(n - 1, 0, -1)]
+        for weights in (strongest(ranked, count) for count in range(n - 1, 0, -1)):
+            if weights not in found:
+                found.append(weights)
     return found
 
 
