@@ -23,6 +23,7 @@ from pathlib import Path
 
 import yaml
 
+from littoral.continuum.app import Store
 from littoral.continuum.write import continuum_document
 from littoral.events import Event, FaultInjected, Used
 from littoral.job import LINK_FAULTS, Job, job_document, load_job
@@ -40,6 +41,8 @@ def stormy(seed: int, lab: bool) -> Job:
     policy = ("elastic", "deepedge")[seed // len(SETTINGS) % 2]
     speeds = [40.0, 40.0, 20.0, 20.0][: 3 + seed % 2]
     described = small_continuum(speeds, bandwidth=12.5e6, latency_s=0.002)
+    disk = Store(name="disk", site="lab", device="hub")
+    described = dataclasses.replace(described, stores=(disk,))
     if lab:
         cpu = {device.name: 0.3 for device in described.devices}
         described = dataclasses.replace(
