@@ -139,7 +139,7 @@ def run(
     trace: Annotated[
         bool,
         typer.Option(
-            help="Journal every step and message; without, a resumed run counts workers' samples from its checkpoint on."
+            help="Journal every step and message; without, a resumed run forgets its workers' earlier samples."
         ),
     ] = True,
     resume: Annotated[Path | None, typer.Option(help="Go on with an interrupted run: its folder.")] = None,

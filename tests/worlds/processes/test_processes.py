@@ -15,7 +15,9 @@ import pytest
 
 from littoral.events import AppChecked, Checkpointed, Computed, Event, Fetched, NodeLost, NodeReturned, Resumed, Sent
 from littoral.job import Fault, Job
-from littoral.testing import Story, check_strategy, fail_at, live, small_job, used_spans
+from littoral.learning.task import load_task
+from littoral.planning.planner import make_plan
+from littoral.testing import Story, check_strategy, fail_at, live, simulate, small_job, used_spans
 from littoral.worlds.processes.launch import Forge
 
 STRATEGIES = [
@@ -75,6 +77,22 @@ def test_a_worker_that_returns_joins_again(strategy: str, forge: Forge) -> None:
     survived(story)
     back = [event.t for event in story.of(NodeReturned) if event.node == "w-1"]
     assert back and any(event.node == "w-1" and event.t > back[0] for event in story.of(Computed))
+
+
+@pytest.mark.parametrize("back_after_s", [0.1, float("inf")])
+@pytest.mark.parametrize("world", ["simulated", "processes"])
+def test_the_only_owner_of_an_all_reduce_may_die(world: str, back_after_s: float, forge: Forge) -> None:
+    job = stormy("allreduce", [fail_at("w-1", 0.2, back_after_s=back_after_s)])
+    task = load_task(job.task, job.task_options)
+    plan = make_plan(job, task.footprint(), task.recipe)
+    alone = [replace(worker, reduces=float(worker.name == "w-1")) for worker in plan.workers]
+    plan = replace(plan, workers=tuple(alone))
+    story = simulate(job, plan=plan) if world == "simulated" else live(job, plan=plan, launcher=forge)
+    survived(story)
+    means = {event.source for event in story.of(Sent) if event.message == "Mean"}
+    lost = [event.t for event in story.of(NodeLost)]
+    before = {event.source for event in story.of(Sent) if event.message == "Mean" and event.t < 0.2}
+    assert lost and before == {"w-1"} < means  # then the others own alike
 
 
 def test_a_server_that_dies_is_started_again_from_the_checkpoint(forge: Forge) -> None:
