@@ -1,7 +1,7 @@
 """Littoral beside PyTorch DDP (gloo) on four emulated devices: same hosts, same task, interleaved repeats.
 
     python benchmarks/lab.py            the ratios, five repeats, and accuracy (about 50 minutes)
-    python benchmarks/lab.py --demo     one repeat of the mixed links, and training to a target (about 2 minutes)
+    python benchmarks/lab.py --demo     one repeat of the mixed links, and training to a target (about 4 minutes)
 
 Every lab is measured first (step times, what a message costs), as `littoral fidelity` does, and our plans are made
 from that. Needs root (namespaces, quotas). Fashion-MNIST is looked for in data/fashion_mnist,
