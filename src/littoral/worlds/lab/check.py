@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _WITHER_S = 0.2  # until what is under way when a pipe is cut has arrived
 _PROBES, _MEASURE_S, _BURN_S = 40, 1.2, 1.5
-_TRIES = 3  # a machine with other work disturbs a measurement, so what is off is measured again
+_PAUSES_S = (0.0, 1.0, 3.0, 6.0)  # before a measurement is made again: the machine may have had other work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +73,12 @@ def together(acts: Sequence[Callable[[], T]]) -> list[T]:
 
 
 def again(act: Callable[[], list[Measured]]) -> list[Measured]:
-    """What was measured, at the third try at the latest."""
+    """What was measured, at the last try at the latest; between them time passes, and with it what disturbed."""
     found = act()
-    for _ in range(_TRIES - 1):
+    for pause_s in _PAUSES_S:
         if all(each.within for each in found):
             break
+        time.sleep(pause_s)
         found = act()
     return found
 
