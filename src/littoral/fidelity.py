@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from littoral.continuum.continuum import Continuum
 from littoral.continuum.device import Device, Handling, StepTime
 from littoral.continuum.signal import Scaled
-from littoral.events import Computed, EpochFinished, Evaluated, Event, Fetched, RunFinished, Sent
+from littoral.events import Computed, EpochFinished, Evaluated, Event, Fetched, RunFinished, Sent, Used
 from littoral.job import Job
 from littoral.learning.task import load_task
 from littoral.planning.plan import Plan
@@ -40,7 +40,7 @@ class Account:
 
     time_s: float
     epoch_s: float
-    bytes_sent: int
+    epoch_bytes: float  # sent per epoch's worth of samples: one run may reach a target sooner than the other
     waits: dict[str, float]  # share of the time that a worker did not compute
     accuracies: tuple[tuple[int, float], ...]  # after so many samples
 
@@ -63,7 +63,7 @@ class Fidelity:
     @property
     def bytes_error(self) -> float:
         """Relative."""
-        return self.predicted.bytes_sent / max(1, self.measured.bytes_sent) - 1
+        return self.predicted.epoch_bytes / max(1.0, self.measured.epoch_bytes) - 1
 
     @property
     def wait_error(self) -> float:
@@ -96,6 +96,8 @@ def account(events: Sequence[Event], plan: Plan) -> Account:
     end = next(event.t for event in reversed(events) if isinstance(event, RunFinished))
     fetched = max((event.t for event in events if isinstance(event, Fetched)), default=0.0)
     epochs = [event.t for event in events if isinstance(event, EpochFinished)]
+    sent = sum(event.size for event in events if isinstance(event, Sent))
+    used = sum(event.samples for event in events if isinstance(event, Used))
     busy = dict.fromkeys((worker.name for worker in plan.workers), 0.0)
     for event in events:
         if isinstance(event, Computed):
@@ -103,7 +105,7 @@ def account(events: Sequence[Event], plan: Plan) -> Account:
     return Account(
         time_s=end,
         epoch_s=(max(epochs) - fetched) / len(epochs) if epochs else end,
-        bytes_sent=sum(event.size for event in events if isinstance(event, Sent)),
+        epoch_bytes=sent * plan.samples / max(1, used),
         waits={name: 1 - seconds / end for name, seconds in busy.items()},
         accuracies=tuple((event.samples, event.accuracy) for event in events if isinstance(event, Evaluated)),
     )

@@ -182,12 +182,12 @@ def fidelity(found: Sequence[Fidelity]) -> str:
     """The table of 'littoral fidelity'."""
     body = [
         [each.strategy, show_duration(each.predicted.epoch_s), show_duration(each.measured.epoch_s),
-         f"{100 * each.epoch_error:+.1f} %", show_bytes(each.predicted.bytes_sent),
-         show_bytes(each.measured.bytes_sent), f"{100 * each.bytes_error:+.1f} %",
+         f"{100 * each.epoch_error:+.1f} %", show_bytes(each.predicted.epoch_bytes),
+         show_bytes(each.measured.epoch_bytes), f"{100 * each.bytes_error:+.1f} %",
          f"{each.wait_error:.3f}", f"{each.curve_distance:.4f}"]
         for each in found
     ]  # fmt: skip
-    head = ["strategy", "epoch foretold", "measured", "error", "bytes foretold", "measured", "error", "wait", "curve"]
+    head = ["strategy", "epoch foretold", "measured", "error", "bytes per epoch", "measured", "error", "wait", "curve"]
     waits = [
         [each.strategy, name, f"{each.predicted.waits[name]:.3f}", f"{each.measured.waits[name]:.3f}"]
         for each in found

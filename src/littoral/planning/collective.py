@@ -19,7 +19,7 @@ DIRECT = 8  # members that talk to each other directly in simulation
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
+class Sending:
     """One message."""
 
     source: str
@@ -38,11 +38,11 @@ def cut(members: Sequence[str], weights: Mapping[str, float], length: int) -> di
     if not any(found):
         found = [1.0] * len(members)
     total = sum(found)
-    ends = [int(length * reached / total) for reached in accumulate(found[:-1], initial=0.0)] + [length]
-    return {member: range(*ends) for member, ends in zip(members, pairwise(ends), strict=True)}
+    marks = [int(length * reached / total) for reached in accumulate(found[:-1], initial=0.0)] + [length]
+    return {member: range(*part) for member, part in zip(members, pairwise(marks), strict=True)}
 
 
-def phases(parts: Mapping[str, range], width: int) -> list[list[Leg]]:
+def phases(parts: Mapping[str, range], width: int) -> list[list[Sending]]:
     """What is sent at the same time; each phase begins when the one before is over. Alone: none."""
     members, n = list(parts), len(parts)
     if n < 2:
@@ -50,11 +50,11 @@ def phases(parts: Mapping[str, range], width: int) -> list[list[Leg]]:
     if n > DIRECT:
         around = zip(members, [*members[1:], members[0]], strict=True)
         size = -(-2 * (n - 1) * width * sum(map(len, parts.values())) // n) + HEADER_BYTES
-        return [[Leg(source, target, "Share", size) for source, target in around]]
+        return [[Sending(source, target, "Share", size) for source, target in around]]
     pairs = [(member, owner, width * len(parts[owner]) + HEADER_BYTES) for owner in members if parts[owner]
              for member in members if member != owner]  # fmt: skip
-    shares = [Leg(member, owner, "Share", size) for member, owner, size in pairs]
-    return [shares, [Leg(owner, member, "Mean", size) for member, owner, size in pairs]]
+    shares = [Sending(member, owner, "Share", size) for member, owner, size in pairs]
+    return [shares, [Sending(owner, member, "Mean", size) for member, owner, size in pairs]]
 
 
 def hops(latencies: Sequence[float], members: int) -> float:

@@ -10,7 +10,7 @@ from types import coroutine
 from typing import TYPE_CHECKING, Any
 
 from littoral.events import Sent
-from littoral.planning.collective import Leg, cut, hops, phases
+from littoral.planning.collective import Sending, cut, hops, phases
 from littoral.worlds.node import Gradient, Reduced, Regrouped
 from littoral.worlds.simulated.kernel import Resume
 from littoral.worlds.simulated.network import Flow
@@ -64,7 +64,7 @@ class Ring:
         parts = cut(members, session.plan.reducing, vector.nbytes // 4)
         self._send(self._round, phases(parts, 2 if session.plan.wire == "float16" else 4))
 
-    def _send(self, number: int, ahead: list[list[Leg]]) -> None:
+    def _send(self, number: int, ahead: list[list[Sending]]) -> None:
         """One phase, then those after it; then the result."""
         session = self._session
         if number != self._round:
