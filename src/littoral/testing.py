@@ -28,6 +28,7 @@ from littoral.learning.task import load_task
 from littoral.planning.plan import Plan
 from littoral.planning.planner import make_plan
 from littoral.run import open_session
+from littoral.strategies.strategy import make_strategy
 from littoral.strikes import Strikes
 from littoral.supervisor import Supervisor
 from littoral.worlds.simulated.session import Session
@@ -146,7 +147,7 @@ _FOREVER = float("inf")
 def _kinds(job: Job) -> list[_Draw]:
     """What can go wrong with a job; workers fail more often, since there are more of them."""
     kinds: list[_Draw] = [_worker_killed, _worker_killed, _worker_paused, _coordinator_killed, _cut, _slow, _slow_link]
-    kinds += [_server_killed] if job.strategy == "parameter_server" else []
+    kinds += [_server_killed] if make_strategy(job.strategy, job.parameters).models == "served" else []
     return kinds + ([_store_killed] if job.continuum.stores else [])
 
 

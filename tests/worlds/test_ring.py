@@ -32,8 +32,7 @@ class ByMessages:
     """Reduce-scatter and all-gather by 2(n-1) messages per node."""
 
     name: ClassVar[str] = "by_messages"
-    needs_servers: ClassVar[bool] = False
-    replicated: ClassVar[bool] = True
+    models: ClassVar[str] = "alike"
     limit: ClassVar[float] = 0
 
     async def worker(self, node: Node) -> None:

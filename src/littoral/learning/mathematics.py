@@ -74,9 +74,12 @@ class RealMathematics:
         return Holder(self._initial[start:stop].clone(), self._recipe, self._judge.trained - start)
 
     def evaluate(self, parts: Sequence[tuple[Source, Any]]) -> tuple[float, float]:
-        """Accuracy and loss of the model that lies in these parts."""
+        """Accuracy and loss of the model that lies in these parts; of several for the same place, their mean."""
+        places: dict[int, list[Any]] = {}
         for source, vector in parts:
-            self._judge.load(vector, source.start)
+            places.setdefault(source.start, []).append(vector)
+        for start, vectors in places.items():
+            self._judge.load(sum(vectors[1:], start=vectors[0]) / len(vectors), start)
         verdict = self._judge.evaluate(self._dataset, self._task)
         return verdict.accuracy, verdict.loss
 

@@ -21,6 +21,9 @@ class Phantom:
         start, stop, _ = index.indices(self.length)
         return self if stop - start == self.length else Phantom(stop - start, self.width)
 
+    def __setitem__(self, index: slice, value: Any) -> None:
+        """Nothing to change."""
+
     def clone(self) -> Phantom:
         """Itself: there is nothing to protect."""
         return self

@@ -76,6 +76,18 @@ def _hops(n: int) -> str:
     return "2 x the longest latency" if n <= DIRECT else "2(n-1) x mean latency of the ring"
 
 
+def predict_compute(setting: Setting, workers: Sequence[Worker], servers: Sequence[Server]) -> Prediction:
+    """What the plan takes at least: its steps, without communication. A rehearsal in virtual time finds the rest."""
+    startup = startup_seconds(setting, workers)
+    slowest = max(workers, key=lambda worker: shard_seconds(setting, worker))
+    terms = (
+        Term(name="start-up", seconds=startup, formula="slowest shard and model from its store"),
+        Term(name="compute", seconds=setting.epochs * shard_seconds(setting, slowest),
+             formula=f"steps of {slowest.name}, the last to finish"),
+    )  # fmt: skip
+    return _prediction(setting, workers, servers, terms, startup, [])
+
+
 def predict_servers(
     setting: Setting, workers: Sequence[Worker], servers: Sequence[Server], limit: float, ahead: int = 0
 ) -> Prediction:

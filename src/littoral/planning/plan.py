@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from littoral.planning.topology import Topology
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
@@ -21,6 +23,7 @@ class Worker:
     samples_per_s: float
     store: str | None = None  # the device its data comes from; None: the data is already there
     reduces: float = 1.0
+    site: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,7 @@ class Server:
     device: str
     start: int
     stop: int
+    site: str = ""  # the one whose workers it serves; empty: everybody's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,8 @@ class Plan:
     split: str = "iid"
     alpha: float = 0.5
     wire: str = "float32"  # how a strategy's vectors cross
+    topology: Topology | None = None  # who talks to whom, where the strategy has no other rule
+    rates: dict[str, dict[str, float]] = field(default_factory=dict)  # bytes/s from worker to worker, where it matters
     predicted: Prediction
     reasons: tuple[str, ...] = ()
 

@@ -19,7 +19,7 @@ from littoral.errors import Infeasible, InputError
 from littoral.job import Job
 from littoral.learning.leases import apportion
 from littoral.learning.task import Footprint, Recipe
-from littoral.planning import cost, paces
+from littoral.planning import cost, paces, wiring
 from littoral.planning.batches import equal_finish
 from littoral.planning.collective import DIRECT, strongest
 from littoral.planning.flows import last_arrival
@@ -101,8 +101,10 @@ def _draft(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
     )
     devices = _eligible(job)
     _check_backups(strategy, devices)
-    if strategy.needs_servers:
+    if strategy.models == "served":
         ways = [(setting, servers) for servers in _placements(job, setting, devices, footprint, strategy)]
+    elif strategy.models == "own":
+        ways = [(setting, ())]
     else:
         ways = [(replace(setting, reducing=weights), ()) for weights in _ownerships(job, setting, devices)]
     drafts = [_draft_with(job, fitted, footprint, recipe, strategy, devices, servers) for fitted, servers in ways]
@@ -136,22 +138,24 @@ def _draft_with(
     bare, setting = setting, replace(setting, handling=paces.handling_seconds(setting, devices, servers))
     limits = [_largest_batch(continuum, device, footprint) for device in devices]
     in_step = math.isfinite(strategy.limit)  # workers wait for each other
-    batches = _batches(job, setting, devices, servers if in_step else (), limits, recipe)
+    every_step = servers if strategy.name == "parameter_server" else ()  # whom a step exchanges something with
+    batches = _batches(job, setting, devices, every_step if in_step else (), limits, recipe)
     ahead = getattr(strategy, "ahead", 0)
-    weights = _weights(job, setting, devices, batches, () if in_step else servers, ahead)
+    weights = _weights(job, setting, devices, batches, () if in_step else every_step, ahead)
     stores = _stores(continuum, routes, devices)
     shards = _shards(job, footprint, weights, stores)
     workers = tuple(
         Worker(name=device, device=device, shard=shard, batch=min(batch, max(shard, 1)), store=store,
                samples_per_s=batch / paces.step_seconds(bare, device, batch),
-               reduces=setting.reducing.get(device, 1.0))
+               reduces=setting.reducing.get(device, 1.0), site=continuum.device(device).site)
         for device, shard, batch, store in zip(devices, shards, batches, stores, strict=True) if shard
     )  # fmt: skip
     predicted = _predict(setting, workers, servers, strategy)
     return Plan(
         planner=job.planner, strategy=job.strategy, parameters=dict(job.parameters), workers=workers, servers=servers,
         epochs=job.epochs, split=job.split, alpha=job.alpha, wire=job.wire, predicted=predicted,
-        reasons=_reasons(setting, workers, servers),
+        reasons=_reasons(setting, workers, servers), topology=wiring.wire(setting, workers, strategy, job.seed),
+        rates=wiring.rates(setting, workers, strategy),
     )  # fmt: skip
 
 
@@ -258,6 +262,8 @@ def _placements(
 ) -> list[tuple[Server, ...]]:
     """Where servers may well be: where the workers' exchange ends soonest comes first."""
     candidates = job.servers or job.continuum.device_names
+    if getattr(strategy, "per_site", False):
+        return [_site_servers(job, setting, devices, footprint, candidates)]
     size = float(footprint.vector_bytes)
 
     def burden(device: str) -> tuple[float, int]:
@@ -277,6 +283,24 @@ def _placements(
     return [_servers(footprint, strategy.servers, ranked[k:] + ranked[:k]) for k in range(len(first))]
 
 
+def _site_servers(
+    job: Job, setting: Setting, devices: Sequence[str], footprint: Footprint, candidates: Sequence[str]
+) -> tuple[Server, ...]:
+    """One server with the whole vector at each site that has workers: where its farthest worker reaches it soonest."""
+    length, site_of = footprint.parameters + footprint.buffers, {d.name: d.site for d in job.continuum.devices}
+    servers = []
+    for number, site in enumerate(dict.fromkeys(site_of[device] for device in devices), start=1):
+        workers = [device for device in devices if site_of[device] == site]
+        here = [device for device in candidates if site_of[device] == site] or workers
+
+        def slowest(device: str, workers: Sequence[str] = workers) -> float:
+            ways = [setting.routes.between(worker, device) for worker in workers]
+            return last_arrival([0.0] * len(ways), ways, float(footprint.vector_bytes))
+
+        servers.append(Server(name=f"ps-{number}", device=min(here, key=slowest), start=0, stop=length, site=site))
+    return tuple(servers)
+
+
 def _servers(footprint: Footprint, count: int, devices: Sequence[str]) -> tuple[Server, ...]:
     """``count`` servers on the devices in turn, each with its slice of the vector."""
     length = footprint.parameters + footprint.buffers
@@ -288,9 +312,11 @@ def _servers(footprint: Footprint, count: int, devices: Sequence[str]) -> tuple[
 
 
 def _predict(setting: Setting, workers: tuple[Worker, ...], servers: tuple[Server, ...], strategy: Any) -> Prediction:
-    if strategy.needs_servers:
+    if strategy.name == "parameter_server":
         return cost.predict_servers(setting, workers, servers, strategy.limit, strategy.ahead)
-    return cost.predict_allreduce(setting, workers)
+    if strategy.name == "allreduce":
+        return cost.predict_allreduce(setting, workers)
+    return cost.predict_compute(setting, workers, servers)
 
 
 def _reasons(setting: Setting, workers: Sequence[Worker], servers: Sequence[Server]) -> tuple[str, ...]:
@@ -355,7 +381,7 @@ def check_plan(plan: Plan, job: Job, footprint: Footprint) -> None:
 
     make_strategy(plan.strategy, plan.parameters)
     devices, stores = job.continuum.device_names, [store.name for store in job.continuum.stores]
-    held = sorted((server.start, server.stop) for server in plan.servers)
+    held = sorted({(server.start, server.stop) for server in plan.servers})
     ends = [0, *(stop for _, stop in held)], [*(start for start, _ in held), footprint.parameters + footprint.buffers]
     wrong = [f"device {name!r} is not in the continuum" for name in plan.device_of.values() if name not in devices]
     wrong += [f"worker {w.name!r} has batch {w.batch}" for w in plan.workers if not 1 <= w.batch <= w.shard]

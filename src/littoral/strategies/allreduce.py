@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from littoral.learning.task import Recipe
 from littoral.planning.plan import Plan
-from littoral.strategies.strategy import Source
+from littoral.strategies.strategy import Models, Source
 from littoral.worlds.node import Node
 
 
@@ -21,8 +21,7 @@ class AllReduce:
     """Everyone computes, everyone gets the mean, everyone takes the same step."""
 
     name: ClassVar[str] = "allreduce"
-    needs_servers: ClassVar[bool] = False
-    replicated: ClassVar[bool] = True
+    models: ClassVar[Models] = "alike"
     limit: ClassVar[float] = 0
 
     async def worker(self, node: Node) -> None:

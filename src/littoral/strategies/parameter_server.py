@@ -24,7 +24,7 @@ from littoral.learning.leases import Lease
 from littoral.learning.task import Recipe
 from littoral.planning.plan import Plan, Server
 from littoral.strategies.clocks import Clocks
-from littoral.strategies.strategy import Source, check_choice, check_whole
+from littoral.strategies.strategy import Models, Source, check_choice, check_whole
 from littoral.worlds.node import Joined, Left, Message, Node, Received
 
 MODES = ("bsp", "ssp", "asp")
@@ -59,8 +59,7 @@ class ParameterServer:
     """``servers`` nodes each keep a slice of the vector; ``mode`` and ``bound`` say how far workers may drift."""
 
     name: ClassVar[str] = "parameter_server"
-    needs_servers: ClassVar[bool] = True
-    replicated: ClassVar[bool] = False
+    models: ClassVar[Models] = "served"
 
     mode: str = "asp"
     bound: int = 3  # staleness bound of ssp, in iterations

@@ -29,15 +29,19 @@ class Message(msgspec.Struct, frozen=True):
 
 
 def narrowed(message: Message) -> Message:
-    """The message as it crosses with ``wire: float16``: its vector in half the bytes."""
+    """The message as it crosses with ``wire: float16``: its vector in half the bytes, unless it is coded already."""
     vector = getattr(message, "vector", None)
-    return message if vector is None else msgspec.structs.replace(message, vector=vector.half())
+    if vector is None or vector.nbytes != 4 * len(vector):
+        return message
+    return msgspec.structs.replace(message, vector=vector.half())
 
 
 def widened(message: Message) -> Message:
     """What ``narrowed`` left of a message, ready to calculate with."""
     vector = getattr(message, "vector", None)
-    return message if vector is None else msgspec.structs.replace(message, vector=vector.float())
+    if vector is None or vector.nbytes != 2 * len(vector):
+        return message
+    return msgspec.structs.replace(message, vector=vector.float())
 
 
 class Left(Message, frozen=True):
@@ -129,6 +133,12 @@ class Node(Protocol):
     name: str
     plan: Plan
     model: Model
+    batch: int  # samples of the leases I ask for from now on
+
+    @property
+    def generation(self) -> int:
+        """How often the group has begun together: it is more than 1 after a member came or went, or a rollback."""
+        ...
 
     @property
     def now(self) -> float:
@@ -150,6 +160,10 @@ class Node(Protocol):
 
     async def receive(self, *kinds: type[Message], sender: str | None = None) -> Received:
         """The oldest message of these kinds (from ``sender``); waits for one."""
+        ...
+
+    async def arrived(self, *kinds: type[Message]) -> list[Received]:
+        """All messages of these kinds that are here already, oldest first; does not wait."""
         ...
 
     async def all_reduce(self, gradient: Gradient) -> Reduced:

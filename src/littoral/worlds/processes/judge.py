@@ -63,7 +63,7 @@ class Judge:
         taken = await self._take(whole=True)
         if taken is not None:
             (when, samples, ledger), states = taken
-            tensors = {f"{source.start}.{name}": t for source, state in states for name, t in state.tensors.items()}
+            tensors = {f"{source.prefix}{name}": t for source, state in states for name, t in state.tensors.items()}
             metadata = {
                 "t": when, "evaluated_at": self._evaluated_at, "members": list(self._session.members), "ledger": ledger,
             }  # fmt: skip

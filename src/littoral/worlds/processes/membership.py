@@ -2,8 +2,8 @@
 
 Two kinds of groups. Where servers hold the model, a worker comes and goes while the others' programs run on; the
 servers are made to refuse its old leases first (fencing), so no sample can be used twice. Where the workers hold the
-model and meet in collectives, all programs halt, it is settled which collectives count, whoever lacks one gets the
-model of somebody who has it, and all start over with the gradients they have at hand.
+model, all programs halt, it is settled which collectives count, whoever lacks one gets the model of somebody who has
+it, and all start over with the gradients they have at hand.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Membership:
 
         if not session.crew.begun:
             hand_over()
-        elif session.strategy.replicated:
+        elif session.strategy.models != "served":
             await self._regroup(hand_over)
         else:
             await self._fence(gone)
@@ -61,7 +61,7 @@ class Membership:
             session.books.ledger.release_all(name)
             return session.books.ledger.rebalance(weights) if weights else {}
 
-        if session.strategy.replicated:
+        if session.strategy.models != "served":
             await self._regroup(share, newcomer=name)
             return
         await self._fence(name)
@@ -138,10 +138,8 @@ class Membership:
         """A checkpoint's model, or the initial one, into everyone who holds it."""
         session, loads = self._session, []
         for source in session.judge.sources():
-            prefix = f"{source.start}."
-            state = {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
-            state = state or {"vector": session.mathematics.initial(source.start, source.stop)}
-            holders = session.members if session.strategy.replicated else (source.node,)
+            state = source.state(tensors) or {"vector": session.mathematics.initial(source.start, source.stop)}
+            holders = session.members if session.strategy.models == "alike" else (source.node,)
             loads += [session.talks.load(name, state) for name in holders if session.crew[name].present]
         await asyncio.gather(*loads)
 

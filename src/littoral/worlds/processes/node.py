@@ -91,6 +91,14 @@ class ProcessNode:
     # -- the program's side -------------------------------------------------------------------------------------
 
     @property
+    def batch(self) -> int:
+        return self.leasing.batch
+
+    @batch.setter
+    def batch(self, samples: int) -> None:
+        self.leasing.batch = samples
+
+    @property
     def now(self) -> float:
         return self._clock()
 
@@ -142,6 +150,14 @@ class ProcessNode:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
 
+    async def arrived(self, *kinds: type[Message]) -> list[Received]:
+        self.settle()
+        here = [arrival for arrival in self._inbox if isinstance(arrival.message, kinds)]
+        self._inbox = [arrival for arrival in self._inbox if not isinstance(arrival.message, kinds)]
+        for arrival in here:
+            arrival.release()
+        return [self._received(arrival) for arrival in here]
+
     async def all_reduce(self, gradient: Gradient) -> Reduced:
         self.settle()
         number = self.rounds + 1
@@ -157,6 +173,8 @@ class ProcessNode:
         valid = [lease.number >= self._fences.get(lease.worker, 0) for lease in leases]
         used = tuple(lease for lease, good in zip(leases, valid, strict=True) if good)
         if used:
+            if self._work is not None and self._work.lease in used:
+                self._work = None  # it must not be handed out again
             self._due()
             self._post(CommitLeases(used))
         return valid

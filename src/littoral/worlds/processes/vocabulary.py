@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 
-from littoral.strategies.strategy import REGISTRY
+from littoral.strategies import groups
+from littoral.strategies.strategy import strategy_class
 from littoral.worlds.processes import control, exchange, store
 from littoral.worlds.wire.frames import Codec
+
+SHARED = [kind for module in (groups,) for kind in control.kinds_in(module)]  # of parts that strategies share
 
 
 def codec_for(strategy: str) -> Codec:
     """Knows every message of a run with this strategy, and no other."""
-    module = importlib.import_module(REGISTRY[strategy].partition(":")[0])
-    kinds = [*control.kinds_in(module), *control.kinds_in(exchange), *control.kinds_in(store), *control.KINDS]
+    module = importlib.import_module(strategy_class(strategy).__module__)
+    kinds = [*control.kinds_in(module), *SHARED, *control.kinds_in(exchange), *control.kinds_in(store), *control.KINDS]
     return Codec(kinds)

@@ -104,13 +104,13 @@ class Books:
 
     def save(self) -> None:
         """Make the present state resumable, if anybody is left who holds the model."""
-        if self._session.strategy.replicated and not self._session.members:
+        if self._session.strategy.models != "served" and not self._session.members:
             return
         now = self._session.kernel.now
         tensors: dict[str, Any] = {}
         for source in self._sources():
             model: Any = self._session.nodes[source.node].model
-            tensors |= {f"{source.start}.{name}": value for name, value in model.state().items()}
+            tensors |= {f"{source.prefix}{name}": value for name, value in model.state().items()}
         metadata = {
             "t": now,
             "evaluated_at": self._evaluated_at,
@@ -138,9 +138,8 @@ class Books:
         return metadata
 
     def _restore_models(self, source: Source, tensors: dict[str, Any]) -> None:
-        prefix = f"{source.start}."
-        state = {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
-        holders = self._session.members if self._session.strategy.replicated else (source.node,)
+        state = source.state(tensors)
+        holders = self._session.members if self._session.strategy.models == "alike" else (source.node,)
         for name in holders if state else ():
             model: Any = self._session.nodes[name].model
             model.restore(state)

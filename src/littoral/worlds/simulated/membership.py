@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,9 @@ class Membership:
         session.members = tuple(name for name in session.members if name != gone)
         ledger.release_all(gone)
         got = ledger.hand_over(gone, heirs)
+        if session.strategy.models == "own":
+            self._regroup()
+            return
         session.ring.abort()
         for node in session.nodes.values():
             if node.alive and node.name != gone:
@@ -50,8 +54,11 @@ class Membership:
         if self._launch is not None:
             self._launch.weights = weights
             return
-        if session.strategy.replicated:
+        if session.strategy.models != "served":
             self._copy_model(name)
+        if session.strategy.models == "own":
+            self._regroup(lambda: session.books.ledger.rebalance(weights))
+            return
         session.ring.abort()
         got = session.books.ledger.rebalance(weights)
         for other in session.nodes.values():
@@ -62,6 +69,18 @@ class Membership:
         for heir in sorted(got):
             if heir != name:
                 self._go_on(heir)
+
+    def _regroup(self, change: Callable[[], object] = lambda: None) -> None:
+        """Everybody's program ends and begins again in the new group, each with the model it has."""
+        session = self._session
+        if session.halted:  # all will begin anyway when the coordinator is back, or the restart is over
+            change()
+            return
+        session.halt()
+        for name in session.members:
+            session.books.ledger.release_all(name)
+        change()
+        session.start_all()
 
     def relaunch(self, server: str, weights: dict[str, float]) -> None:
         """A server is back, without its memory."""
@@ -87,7 +106,7 @@ class Membership:
         """Everybody begins again from the last checkpoint; work is shared by the given weights, or as planned."""
         session, self._launch = self._session, None
         session.halt()
-        if session.members or not session.strategy.replicated:  # else nobody is there to hold the model
+        if session.members or session.strategy.models == "served":  # else nobody is there to hold the model
             since = float(self.restore(weights)["t"])
             session.emit(Resumed(session.kernel.now, since, session.books.ledger.done))
         session.start_all()

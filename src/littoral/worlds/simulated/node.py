@@ -55,6 +55,10 @@ class SimulatedNode:
         return self._kernel.now
 
     @property
+    def generation(self) -> int:
+        return self._session.generation
+
+    @property
     def members(self) -> tuple[str, ...]:
         return self._session.members
 
@@ -97,6 +101,11 @@ class SimulatedNode:
                 return waiter.task(received)
         self._inbox.append(received)
         return None
+
+    async def arrived(self, *kinds: type[Message]) -> list[Received]:
+        here = [received for received in self._inbox if isinstance(received.message, kinds)]
+        self._inbox = [received for received in self._inbox if not isinstance(received.message, kinds)]
+        return here
 
     async def all_reduce(self, gradient: Gradient) -> Reduced:
         handling = self.machine.device.handling
@@ -164,6 +173,13 @@ class HandlingNode(SimulatedNode):
         if not isinstance(received.message, Left | Joined):
             await self._handle(received.message)
         return received
+
+    async def arrived(self, *kinds: type[Message]) -> list[Received]:
+        here = await super().arrived(*kinds)
+        for received in here:
+            if not isinstance(received.message, Left | Joined):
+                await self._handle(received.message)
+        return here
 
     async def _handle(self, message: Message) -> None:
         handling = self.machine.device.handling

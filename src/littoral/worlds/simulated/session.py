@@ -67,7 +67,8 @@ class Session:
         self.membership = Membership(self)
         self._events: list[Event] = []
         self._acts: list[Callable[[], None]] = []
-        self._halted = True  # nobody's program runs
+        self.generation = 0
+        self.halted = True  # nobody's program runs
         self._stopped = False
         self.apps = AppRunner(self)
         self.outages = Outages(self)
@@ -166,7 +167,8 @@ class Session:
 
     def start_all(self) -> None:
         """Run everybody's program who takes part."""
-        self._halted = False
+        self.halted = False
+        self.generation += 1
         for server in self.plan.servers:
             self.start(server.name)
         for member in self.members:
@@ -175,7 +177,7 @@ class Session:
     def start(self, name: str) -> None:
         """Run a node's program from its beginning, if the node is there to run it."""
         node = self.nodes[name]
-        if node.alive and not self._halted:
+        if node.alive and not self.halted:
             node.running = True
             node.spawn(self._life(node))
 
@@ -202,7 +204,7 @@ class Session:
 
     def halt(self) -> None:
         """End every program, with whatever is under way between them."""
-        self._halted = True
+        self.halted = True
         self.ring.abort()
         for node in self.nodes.values():
             node.kill()
