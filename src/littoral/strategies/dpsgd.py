@@ -34,6 +34,7 @@ class Dpsgd(Peers):
     weights: str = "metropolis"
 
     def __post_init__(self) -> None:
+        Peers.__post_init__(self)
         check_choice("weights", self.weights, ("metropolis", "fastest"))
         check_whole("degree", self.degree, least=1)
 
