@@ -32,6 +32,7 @@ from littoral.learning.phantom import Phantom
 torch = pytest.importorskip("torch")
 
 many = settings(max_examples=200, deadline=None)
+each = settings(max_examples=30, deadline=None)  # for each of some twenty-five codecs
 CONTRACTING = [codec for codec in CODECS if codec.contracts]
 seeds = st.integers(0, 2**31)
 
@@ -47,7 +48,7 @@ def close(left: Any, right: Any, *all_numbers: Any) -> bool:
 
 
 @pytest.mark.parametrize("codec", CONTRACTING, ids=named)
-@many
+@each
 @given(kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=5), length=st.integers(1, 300), seed=seeds)
 def test_all_that_was_sent_and_the_residual_are_all_that_was_given(
     codec: Codec, kinds: list[str], length: int, seed: int
@@ -71,30 +72,25 @@ def test_all_that_was_sent_and_the_residual_are_all_that_was_given(
 
 
 @many
-@given(length=st.integers(1, 300), seed=seeds, ratio=st.floats(0.02, 1.0))
-def test_residuals_stay_bounded(length: int, seed: int, ratio: float) -> None:
+@given(length=st.integers(1, 300), seed=seeds, codec=st.sampled_from([TopK(0.02), TopK(0.3), Sign(), Int8()]))
+def test_residuals_stay_bounded(length: int, seed: int, codec: Codec) -> None:
     """By the geometric series of what a contraction leaves: sqrt(1-d) / (1 - sqrt(1-d)) times the largest vector."""
-    top = TopK(ratio)
-    left = {
-        top: math.sqrt(1 - top.kept(length) / length),
-        Sign(): math.sqrt(1 - 1 / length),
-        Int8(): math.sqrt(length) / 254,
-    }
-    for codec, share in left.items():
-        stream = Stream(codec)
-        for n in range(8):
-            vector = made("normal", length, seed + n)
-            stream.encode(vector / vector.norm())
-            assert float(stream.residual.norm()) <= share / (1 - share) + 1e-5
+    kept = codec.kept(length) if isinstance(codec, TopK) else 1  # at worst one element's worth, of signs too
+    share = math.sqrt(length) / 254 if isinstance(codec, Int8) else math.sqrt(1 - kept / length)
+    stream = Stream(codec)
+    for n in range(6):
+        vector = made("normal", length, seed + n)
+        stream.encode(vector / vector.norm())
+        assert float(stream.residual.norm()) <= share / (1 - share) + 1e-5
 
 
 @pytest.mark.parametrize("codec", CONTRACTING, ids=named)
 def test_residuals_do_not_grow_with_time(codec: Codec) -> None:
     stream, norms = Stream(codec), []
-    for n in range(400):
+    for n in range(150):
         stream.encode(made("normal", 200, n), weights=torch.ones(200))
         norms.append(float(stream.residual.norm()))
-    assert max(norms[300:]) <= 1.5 * max(norms[100:200]) + 1e-6
+    assert max(norms[100:]) <= 1.5 * max(norms[50:100]) + 1e-6
 
 
 def test_feedback_carries_what_was_left_out_and_only_if_asked() -> None:
@@ -179,7 +175,7 @@ def test_the_significance_filter_is_a_stream_with_the_accumulated_change_as_resi
 def test_dgc_is_the_published_recursion(length: int, seed: int, momentum: float, nesterov: bool, ratio: float) -> None:
     stream = DgcStream(TopK(ratio), momentum=momentum, nesterov=nesterov, warmup=())
     u = v = total_added = total_sent = torch.zeros(length)
-    for n in range(6):
+    for n in range(4):
         g = made("normal", length, seed + n)
         u = momentum * (u + g) if nesterov else momentum * u + g
         added = u + g if nesterov else u
@@ -272,10 +268,10 @@ def disagreement(models: list[Any]) -> float:
 )
 def test_gossip_of_differences_agrees_on_the_mean(word: str) -> None:
     models = series(["normal"] * 5, 400, 1)
-    mixed = gossip(make_codec(word), models, 300)
+    mixed = gossip(make_codec(word), models, 120)
     before, after = torch.stack(models).double().mean(0), torch.stack(mixed).double().mean(0)
     assert torch.allclose(before, after, atol=1e-4)
-    assert disagreement(mixed) < 0.05 * disagreement(models)
+    assert disagreement(mixed) < 0.2 * disagreement(models)
 
 
 @settings(max_examples=40, deadline=None)
@@ -290,11 +286,11 @@ def test_models_rounded_directly_never_reach_the_mean_and_differences_do() -> No
     """Why gossip is refused raw parameters: the floor of the one, and none of the other."""
     models = series(["normal"] * 5, 400, 1)
     raw, codec = models, make_codec("int4")
-    for _ in range(200):
+    for _ in range(80):
         sent = {str(j): codec.decode(codec.encode(x), 400) for j, x in enumerate(raw)}
         raw = [x + sum(w * (sent[j] - x) for j, w in RING[i].items()) for i, x in enumerate(raw)]
     mean = torch.stack(models).mean(0)
-    error = [float((torch.stack(end) - mean).norm()) for end in (gossip(codec, models, 200), raw)]
+    error = [float((torch.stack(end) - mean).norm()) for end in (gossip(codec, models, 80), raw)]
     assert error[0] < 1e-4 < 1 < error[1]
 
 

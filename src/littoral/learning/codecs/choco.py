@@ -34,7 +34,7 @@ def default_gamma(codec: Codec) -> float:
     1 where copies are models; 0.8 with eight bits, 0.5 with four or QSGD and 0.4 with signs (0.4 to 0.5 are the
     published choices for deep networks). Theory asks for a step in proportion to the share that crosses: twice that
     of the largest elements (1 % gives 0.02), half that of random ones, which wait longer; between 0.005 and 0.5.
-    All are starting points to tune: four times those diverge on a ring of five, slowly.
+    All are starting points to tune; too large diverges, if slowly: topk:0.1 does with 0.4 on a ring of five.
     """
     sparse = codec.sparse if isinstance(codec, Chain) else codec
     if not isinstance(sparse, Sparsifier):
