@@ -19,7 +19,7 @@ ORDER = [
     ["continuum"],
     ["job", "events", "commands"],
     ["learning.leases", "learning.task", "learning.phantom"],
-    ["planning.graphs", "planning.mixing", "planning.topology", "planning.fast_links"],
+    ["learning.codecs"],
     ["planning.plan", "planning.batches", "planning.flows", "planning.collective", "planning.paces", "planning.cost"],
     ["planning.wiring", "planning.prior"],
     ["worlds.node", "worlds.world"],
