@@ -20,6 +20,7 @@ ORDER = [
     ["job", "events", "commands"],
     ["learning.leases", "learning.task", "learning.phantom"],
     ["learning.codecs"],
+    ["planning.graphs", "planning.mixing", "planning.topology", "planning.fast_links"],
     ["planning.plan", "planning.batches", "planning.flows", "planning.collective", "planning.paces", "planning.cost"],
     ["planning.wiring", "planning.prior"],
     ["worlds.node", "worlds.world"],
