@@ -34,6 +34,7 @@ NEAR_MEAN = 0.1  # contracting by more than this earns nothing: a round's own gr
 EVALUATIONS = 1500  # graphs that a search may look at on its way from one start
 STARTS = 4  # graphs that it improves: the best it begins with
 HUBS = 3  # stars that it begins with
+FINELY, ROUGHLY = 1e-6, 1e-4  # how far from the least contraction weights may be: in the end, and in a search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +71,16 @@ def fast_links(
     """
     search = _Search(tuple(nodes), round_seconds)
     starts = _different({**(candidates or {}), **search.starts(sites)})
-    found = sorted((search.finished(name, graph) for name, graph in starts.items()), key=_worth)
-    better = [search.finished("fast-links", search.improved(starts[row.name])) for _, row in found[:STARTS]]
+    found = sorted((search.finished(name, graph, ROUGHLY) for name, graph in starts.items()), key=_worth)
+    better = [search.finished("", search.improved(starts[row.name]), ROUGHLY) for _, row in found[:STARTS]]
     weights, best = min([*better, *found], key=_worth)
+    weights, best = min([(weights, best), search.finished("", _graph(weights), FINELY)], key=_worth)
     topology = Topology(name="fast-links", rounds=(weights,))
     return Choice(topology=topology, rows=(replace(best, name="fast-links"), *(row for _, row in found)))
+
+
+def _graph(weights: Weights) -> Graph:
+    return Graph(tuple(weights), frozenset(pair for pair in combinations(weights, 2) if pair[1] in weights[pair[0]]))
 
 
 def _different(named: Mapping[str, Graph]) -> dict[str, Graph]:
@@ -151,9 +157,9 @@ class _Search:
             left.remove(order[-1])
         return graphs.graph_of(self.nodes, zip(order, [*order[1:], order[0]], strict=True))
 
-    def finished(self, name: str, graph: Graph) -> tuple[Weights, Row]:
+    def finished(self, name: str, graph: Graph, precision: float) -> tuple[Weights, Row]:
         """A graph with its fastest weights, less the links that these leave out, and what that is worth."""
-        topology = Topology(name=name, rounds=(fastest_mixing(graph),))
+        topology = Topology(name=name, rounds=(fastest_mixing(graph, precision),))
         rho, seconds = 1 - gap(topology), self.round_seconds(graph.edges & topology.arcs())
         return topology.rounds[0], Row(name=name, gap=1 - rho, seconds=seconds, score=score(rho, seconds))
 
@@ -179,7 +185,7 @@ class _Search:
         return Graph(self.nodes, edges)
 
 
-def fastest_mixing(graph: Graph) -> Weights:
+def fastest_mixing(graph: Graph, precision: float = FINELY) -> Weights:
     """The non-negative symmetric weights on a graph's links with the least contraction (Xiao & Boyd 2004).
 
     Never worse than Metropolis. Links that the best weights do not use are left out. Meant for up to some 64 nodes:
@@ -187,12 +193,12 @@ def fastest_mixing(graph: Graph) -> Weights:
     """
     n, ends = len(graph.nodes), ends_of(graph)
     start = metropolis_shares(n, ends)
-    found = _interior_point(n, ends, start) if edge_contraction(n, ends, start) else start
+    found = _interior_point(n, ends, start, precision) if edge_contraction(n, ends, start) else start
     found = np.where(found < USELESS, 0.0, found)
     return weights_of(graph, min(start, found, key=lambda shares: edge_contraction(n, ends, shares)))
 
 
-def _interior_point(n: int, ends: Array, start: Array, precision: float = 1e-6) -> Array:
+def _interior_point(n: int, ends: Array, start: Array, precision: float) -> Array:
     """Least s with -sI <= W - J <= sI and W >= 0, W = I - Σ w_e b_e b_e', by Newton steps along the barrier
 
     t s - log det(sI - W + J) - log det(sI + W - J) - Σ log w_e - Σ log W_ii. With X the inverse of one of the two
@@ -201,7 +207,7 @@ def _interior_point(n: int, ends: Array, start: Array, precision: float = 1e-6) 
     shares, s = 0.9 * start, edge_contraction(n, ends, 0.9 * start) + 0.1
     sides, t = 3 * n + len(ends), 10.0
     while sides / t > precision:
-        t *= 10
+        t *= 30
         for _ in range(30):
             step, gain = _newton_step(n, ends, shares, s, t)
             length = 1.0
@@ -213,7 +219,7 @@ def _interior_point(n: int, ends: Array, start: Array, precision: float = 1e-6) 
                 if length < 1e-6:
                     return shares  # rounding has the last word: what stands is inside, and at most so far off
             shares, s = shares + length * step[:-1], s + float(length * step[-1])
-            if gain < 1e-4:
+            if gain < 0.01:
                 break
     return shares
 
