@@ -195,7 +195,7 @@ class _Member:
         for peer in self.peers:
             percent, payload = 0.0, None
             # Time spent waiting for others is not time for messages: long ones would justify longer ones.
-            budget = self.links.budget(peer, self.iteration_s, queues=self.strategy.limit > 0)
+            budget = self.links.budget(peer, self.iteration_s)
             if not self.idle and budget is not None:
                 percent, payload = self.links.cut(peer, gradient.vector, gradient.samples, budget)
             await self.links.rates.send(
@@ -245,11 +245,12 @@ class _Member:
     async def step(self, gradient: Gradient) -> None:
         """One step of my gradient and what has come of others'; in lock-step, of this round only."""
         last = self.round if self.strategy.limit == 0 else math.inf
-        now = [(sender, each) for sender, each in self.pending if each.round <= last]
-        self.pending = [(sender, each) for sender, each in self.pending if each.round > last]
         parts = {
-            (sender, m.round): (self.links.decode(m.vector), self._weight(m.samples, m.total)) for sender, m in now
+            (sender, each.round): (self.links.decode(each.vector), self._weight(each.samples, each.total))
+            for sender, each in self.pending
+            if each.round <= last
         }
+        self.pending = [(sender, each) for sender, each in self.pending if each.round > last]
         if gradient.lease is not None and (await self.node.commit([gradient.lease]))[0]:
             weight = self._weight(gradient.samples, self.division.total)
             parts[self.node.name, self.round] = (gradient.vector, weight)

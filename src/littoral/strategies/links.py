@@ -14,7 +14,7 @@ from littoral.learning.codecs import Chain, Dense, Half, MaxN, Stream, largest_n
 from littoral.strategies.rates import FRAMING_BYTES, Rates
 from littoral.worlds.node import Node
 
-_PATIENCE = 4  # messages that a link's queue may be long before the link is spared
+_PATIENCE = 3  # messages that may be under way in vain before a link is spared
 _MOST_BYTES = 1e15  # where a link has no limit
 
 
@@ -33,16 +33,15 @@ class Links:
         self._streams: dict[str, Stream] = {}
         self._samples: dict[str, int] = {}  # whose mean gradient a residual is
 
-    def budget(self, peer: str, seconds: float, *, queues: bool = True) -> float | None:
-        """Bytes that a link carries in so many seconds besides what stands there; None while it should be spared.
+    def budget(self, peer: str, seconds: float) -> float | None:
+        """Bytes that a link carries in so many seconds besides what is under way; None while it should be spared.
 
         Not even the floor fits every link: what is offered to one in vain would queue up without end.
         """
-        late = self.rates.late(peer) if queues else 0.0
-        if late > _PATIENCE * seconds and self._floor < 100:
+        room = self.rates.room(peer, seconds)
+        if room < -_PATIENCE * seconds * self.rates.rate(peer) and self._floor < 100:
             return None
-        free = max(0.0, seconds - late) * self.rates.rate(peer) - FRAMING_BYTES
-        return min(max(0.0, free), _MOST_BYTES)
+        return min(max(0.0, room - FRAMING_BYTES), _MOST_BYTES)
 
     def cut(self, peer: str, vector: Any, samples: int, budget: float) -> tuple[float, Any]:
         """N and the payload of a mean gradient of ``samples`` samples for a peer."""
@@ -50,7 +49,9 @@ class Links:
         stream.rescale(self._samples.get(peer, samples) / samples)
         self._samples[peer] = samples
         owed = vector if stream.residual is None else stream.residual + vector
-        percent = largest_n(owed, budget, self._floor, self._maxn, self._values)
+        percent = self._floor  # whatever the budget, where that is everything
+        if percent < 100:
+            percent = largest_n(owed, budget, self._floor, self._maxn, self._values)
         stream.codec = self._codec(percent)
         return percent, stream.encode(vector)
 

@@ -5,6 +5,9 @@ their arrivals is how long the message took: no clock of another machine and no 
 that back at once. The first mark also says when it left; how much later than the quickest ever it arrives is how long
 it stood in queues. What was measured is a fair share of whatever else was crossing the same links meanwhile.
 
+A link that becomes slow says so late, since reports stand in queues too. So ``room`` counts what is under way: when
+reports stay away, there is soon no room.
+
 Costs three messages without payload for each that is timed. Messages of a few kilobytes say little on fast links,
 where both marks may come out of one read; the rate is bytes over seconds of several, so that long ones count most.
 """
@@ -12,6 +15,7 @@ where both marks may come out of one read; the rate is bytes over seconds of sev
 from __future__ import annotations
 
 import math
+from collections import defaultdict, deque
 
 from littoral.continuum.link import HEADER_BYTES
 from littoral.worlds.node import Message, Node
@@ -45,7 +49,8 @@ class Rates:
         self._node = node
         self._planned = node.plan.rates.get(node.name, {})
         self._sums: dict[str, tuple[float, float]] = {}  # bytes and seconds, old ones fading
-        self._late: dict[str, float] = {}
+        self._under_way: dict[str, deque[tuple[float, int]]] = defaultdict(deque)  # when it left, and bytes
+        self._usual: dict[str, float] = {}  # seconds from sending to the report, queues of our own left out
         self._opened: dict[str, tuple[float, float]] = {}  # when the first mark came, and how late it was
         self._quickest: dict[str, float] = {}
         node.spawn(self._listen())
@@ -55,16 +60,24 @@ class Rates:
         carried, seconds = self._sums.get(peer, (0.0, 0.0))
         return carried / seconds if seconds else self._planned.get(peer, math.inf)
 
-    def late(self, peer: str) -> float:
-        """Seconds that the last timed message towards a peer waited behind others."""
-        return self._late.get(peer, 0.0)
+    def room(self, peer: str, seconds: float) -> float:
+        """Bytes that a link takes in so many seconds, less what is there already: below zero where that is too much.
+
+        As much may be there as crosses while a report usually takes to come, and once more, for reports are uneven.
+        """
+        rate, under_way = self.rate(peer), self._under_way[peer]
+        if peer not in self._usual or math.isinf(rate):
+            return rate * seconds
+        surplus = sum(size for _, size in under_way) - rate * (self._usual[peer] + seconds)
+        return rate * seconds - max(0.0, surplus)
 
     async def send(self, peer: str, message: Message) -> None:
         """Send a message and have it timed."""
-        node = self._node
+        node, size = self._node, self._crossing(message) + HEADER_BYTES
+        self._under_way[peer].append((node.now, size))
         await node.send(peer, LinkMark(0, node.now))
         await node.send(peer, message)
-        await node.send(peer, LinkMark(self._crossing(message) + HEADER_BYTES, node.now))
+        await node.send(peer, LinkMark(size, node.now))
 
     def _crossing(self, message: Message) -> int:
         """Its bytes on the wire: vectors that are not coded cross in half with ``wire: float16``."""
@@ -93,7 +106,10 @@ class Rates:
             await self._node.send(peer, LinkReport(mark.after, now - begin, late))
 
     def _learn(self, peer: str, report: LinkReport) -> None:
-        self._late[peer] = report.late_s
+        left_s, _ = self._under_way[peer].popleft()
+        delay = self._node.now - left_s - report.late_s
+        usual = self._usual.get(peer, delay)
+        self._usual[peer] = _KEEP * usual + (1.0 - _KEEP) * delay
         if report.seconds <= 0.0:
             return  # too quick to be seen
         planned = self._planned.get(peer, math.inf)
