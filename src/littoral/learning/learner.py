@@ -167,6 +167,11 @@ class Learner(Holder):
         self._shards = shards
         super().__init__(self.replica.vector, recipe or task.recipe, self.replica.trained)
 
+    @property
+    def segments(self) -> tuple[tuple[int, int], ...]:
+        """Where each tensor that learns begins and ends in the vector."""
+        return self.replica.segments
+
     def gradient(self, spans: Sequence[Span]) -> tuple[Tensor, float]:
         """The mean gradient of some samples, and their loss."""
         return self.replica.gradient(*self._shards.batch(spans))

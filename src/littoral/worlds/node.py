@@ -107,6 +107,11 @@ class Model(Protocol):
         """The live flat vector."""
         ...
 
+    @property
+    def segments(self) -> tuple[tuple[int, int], ...]:
+        """A worker's: where each tensor that learns begins and ends in the vector; what follows is carried along."""
+        ...
+
     def load(self, vector: Any, start: int = 0) -> None:
         """Copy a (slice of a) vector in."""
         ...
