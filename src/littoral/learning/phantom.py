@@ -52,6 +52,11 @@ class PhantomModel:
     def __init__(self, length: int) -> None:
         self.vector = Phantom(length)
 
+    @property
+    def trained(self) -> int:
+        """All of it."""
+        return len(self.vector)
+
     def gradient(self, spans: Sequence[Any]) -> tuple[Phantom, None]:
         """A gradient's weight."""
         return self.vector, None

@@ -8,7 +8,7 @@ started again with the new membership; samples it had leased and not committed a
 from __future__ import annotations
 
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -107,6 +107,11 @@ class Model(Protocol):
         """The live flat vector."""
         ...
 
+    @property
+    def trained(self) -> int:
+        """How many of its elements learn; the rest, at its end, are carried statistics."""
+        ...
+
     def load(self, vector: Any, start: int = 0) -> None:
         """Copy a (slice of a) vector in."""
         ...
@@ -125,6 +130,7 @@ class Model(Protocol):
 
 
 N = TypeVar("N", bound=Message)
+T = TypeVar("T")
 
 
 class Node(Protocol):
@@ -186,8 +192,8 @@ class Node(Protocol):
         """Do nothing for a while."""
         ...
 
-    def spawn(self, program: Coroutine[Any, Any, Any]) -> None:
-        """Run a coroutine beside this one; it ends with the node."""
+    def spawn(self, program: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        """Run a coroutine beside this one; it ends with the node. Awaiting what is returned gives its result."""
         ...
 
     def random(self, stream: str) -> random.Random:
