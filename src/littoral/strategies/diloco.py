@@ -212,7 +212,7 @@ def local_steps(period: int, speeds: Mapping[str, float]) -> dict[str, int]:
     {'a': 30, 'b': 15, 'c': 1}
     """
     fastest = max(speeds.values())
-    return {name: max(1, math.floor(period * speed / fastest)) for name, speed in speeds.items()}
+    return {name: max(1, math.floor(period * (speed / fastest))) for name, speed in speeds.items()}
 
 
 def planned_speeds(node: Node) -> dict[str, float]:
