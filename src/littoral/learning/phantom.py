@@ -57,6 +57,11 @@ class PhantomModel:
         """One tensor."""
         return ((0, len(self.vector)),)
 
+    @property
+    def trained(self) -> int:
+        """All of it."""
+        return len(self.vector)
+
     def gradient(self, spans: Sequence[Any]) -> tuple[Phantom, None]:
         """A gradient's weight."""
         return self.vector, None
