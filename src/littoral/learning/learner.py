@@ -106,6 +106,11 @@ class Holder:
         self._seen = 0.0  # samples whose gradients are in the vector
         self._optimizer: Optimizer | None = None  # a worker that only pushes gradients never needs one
 
+    @property
+    def trained(self) -> int:
+        """How many of its elements learn; the rest are carried."""
+        return min(max(self._trained, 0), len(self.vector))
+
     def load(self, vector: Tensor, start: int = 0) -> None:
         """Copy a slice in."""
         self._own()

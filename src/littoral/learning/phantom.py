@@ -52,6 +52,11 @@ class PhantomModel:
     def __init__(self, length: int) -> None:
         self.vector = Phantom(length)
 
+    @property
+    def trained(self) -> int:
+        """Nothing is carried where nothing is."""
+        return len(self.vector)
+
     def gradient(self, spans: Sequence[Any]) -> tuple[Phantom, None]:
         """A gradient's weight."""
         return self.vector, None

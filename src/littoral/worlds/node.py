@@ -107,6 +107,11 @@ class Model(Protocol):
         """The live flat vector."""
         ...
 
+    @property
+    def trained(self) -> int:
+        """How many of its elements learn; the rest, at its end, are statistics carried along."""
+        ...
+
     def load(self, vector: Any, start: int = 0) -> None:
         """Copy a (slice of a) vector in."""
         ...
@@ -137,7 +142,8 @@ class Node(Protocol):
 
     @property
     def generation(self) -> int:
-        """How often the group has begun together: it is more than 1 after a member came or went, or a rollback."""
+        """How often the group has begun together: it is more than 1 after a member came or went, a rollback or
+        a resumption."""
         ...
 
     @property

@@ -149,6 +149,8 @@ class Session:
 
     def resume(self) -> float:
         self._resume_from, self._since = self.judge.recall()
+        self.generation += 1  # copies that a checkpoint has may differ, those of a first beginning do not
+        self.group = self.generation
         if self.judge.members_then() != set(self.members):  # those excluded then have no work of their own now
             self.books.ledger.rebalance({worker.name: float(worker.shard) for worker in self.plan.workers})
         self.emit(Resumed(self._since, self._since, self.books.ledger.done))

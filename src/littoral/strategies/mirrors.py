@@ -1,0 +1,253 @@
+"""Copies of one model at several sites, which tell each other only what matters: the far side of Gaia's servers.
+
+Every copy adds its own changes at once. What a round leaves accumulated is sent once it is significant, more than a
+threshold of the parameter it changes; a clock follows on the same channel, so whoever has heard clock t has all that
+was significant up to t. With groups, members mirror inside their group and hubs carry what the group changed to the
+other hubs, and what those changed to their group: each change reaches each copy once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from littoral.learning.codecs import HEADER_BYTES, Significant, Stream
+from littoral.learning.phantom import Phantom
+from littoral.strategies.clocks import Clocks
+from littoral.worlds.node import Message, Node, Received
+
+SITE, GROUP, REST = "site", "group", "rest"  # whose changes: the sender's, its group's, those of all other groups
+
+
+class MirrorUpdate(Message, frozen=True):
+    """What became significant in round ``clock``, coded: add it to your copy."""
+
+    scope: str
+    clock: int
+    vector: Any
+
+
+class MirrorClock(Message, frozen=True):
+    """All that was significant up to round ``clock`` is sent. ``idle``: until I say otherwise, do not wait for me."""
+
+    scope: str
+    clock: int
+    idle: bool
+
+
+class MirrorBarrier(Message, frozen=True):
+    """The update that follows will be late: until it is there, let nobody read these elements (int32; None: any)."""
+
+    clock: int
+    vector: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlay:
+    """Who mirrors with whom: groups of servers, the first of each its hub. In a single group there is no hub."""
+
+    groups: tuple[tuple[str, ...], ...]
+
+    def mates(self, name: str) -> tuple[str, ...]:
+        """The others of my group."""
+        return tuple(other for other in self._group(name) if other != name)
+
+    def hubs(self, name: str) -> tuple[str, ...]:
+        """The other groups' hubs, if I am one."""
+        mine = self._group(name)
+        return tuple(group[0] for group in self.groups if group is not mine) if mine[0] == name else ()
+
+    def _group(self, name: str) -> tuple[str, ...]:
+        return next(group for group in self.groups if name in group)
+
+
+def joined(names: Sequence[str], rates: Mapping[str, Mapping[str, float]], count: int) -> Overlay:
+    """``count`` groups of nodes that reach each other fast: whose slowest way is fastest are joined first.
+
+    The hub of a group is who reaches all others best, by its slowest way out of the group.
+    """
+
+    def slowest(some: Sequence[str], others: Sequence[str]) -> float:
+        ways = [rates[a][b] for x in some for y in others for a, b in ((x, y), (y, x))]
+        return min(ways, default=math.inf)
+
+    groups: list[tuple[str, ...]] = [(name,) for name in names]
+    while len(groups) > count:
+        a, b = max(combinations(groups, 2), key=lambda pair: (slowest(*pair), -len(pair[0]) - len(pair[1])))
+        groups = [a + b if group is a else group for group in groups if group is not b]
+
+    def led(group: tuple[str, ...]) -> tuple[str, ...]:
+        outside = [name for name in names if name not in group]
+        hub = max(group, key=lambda name: slowest([name], outside))
+        return hub, *(name for name in group if name != hub)
+
+    return Overlay(groups=tuple(led(group) for group in groups))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What copies agreed on. ``threshold`` gives that of a round, which depends on nothing else."""
+
+    threshold: Callable[[int], float]
+    ahead: int  # rounds that a copy may lead the slowest other by when it is read
+    floor: float  # what smaller parameters count as, when a change is compared to them
+    density: float  # share of elements that are significant, where there is no mathematics to say so
+    timely_s: float  # an update that takes longer is announced by a barrier
+
+
+class Mirrors:
+    """One copy's dealings with the others. ``node.model`` is the copy, and changed by nobody else meanwhile."""
+
+    def __init__(self, node: Node, overlay: Overlay, terms: Terms) -> None:
+        self._node, self._terms = node, terms
+        self._mates, self._hubs = overlay.mates(node.name), overlay.hubs(node.name)
+        self.clock = 0  # rounds of this copy
+        self.group = Clocks((node.name, *self._mates), terms.ahead)
+        member = len(overlay.groups) > 1 and not self._hubs
+        self.beyond = Clocks((REST,) if member else self._hubs, terms.ahead)
+        self.stream = Stream(Significant(expected=terms.density))  # its residual is what is not significant yet
+        everything = min(1.0, terms.density * (1 + len(self._mates)))
+        self._relays = Significant(threshold=0.0, expected=everything)
+        self.fresh: Any = None  # what its own workers changed since the last round
+        self.outward: Any = None  # of a hub: what its group changed and other hubs do not know
+        self.inward: Any = None  # of a hub: what other groups changed and its group does not know
+        self._told = {GROUP: (0, False), REST: (0, False)}
+        self.blocked: dict[str, Any] = {}  # by sender: elements of an update that was announced
+        self._free_at: dict[str, float] = {}  # when the way to somebody should have carried all it was given
+
+    # -- what the site's own server says ------------------------------------------------------------------------
+
+    def move(self, change: Any) -> None:
+        """The copy was changed by its own workers."""
+        self.fresh = _sum(self.fresh, change)
+
+    async def close(self) -> None:
+        """A round is over: send what is significant by now, then the clock."""
+        self.clock += 1
+        if self.fresh is not None:
+            fresh, self.fresh, threshold = self.fresh, None, self._terms.threshold(self.clock)
+            coded = self.stream.encode(fresh, weights=self._weights(), threshold=threshold)
+            await self._ship(self._mates, SITE, self.clock, coded)
+            if self._hubs:
+                self.outward = _sum(self.outward, self._decoded(coded))
+        self.group.reach(self._node.name, self.clock)
+        await self._tell(self._mates, SITE, self.clock, idle=False)
+        await self._relay()
+
+    async def rest(self) -> None:
+        """Nobody works here any more: let nobody wait for it."""
+        self.group.remove(self._node.name)
+        await self._tell(self._mates, SITE, self.clock, idle=True)
+        await self._relay()
+
+    async def wake(self) -> None:
+        """Somebody works here again: begin level with the slowest of the others."""
+        slowest = [clocks.slowest for clocks in (self.group, self.beyond) if clocks]
+        self.clock = max(self.clock, min(slowest, default=0))
+        self.group.reach(self._node.name, self.clock)
+        await self._tell(self._mates, SITE, self.clock, idle=False)
+        await self._relay()
+
+    def readable(self, start: int, stop: int) -> bool:
+        """Whether elements ``start`` to ``stop`` may be read: nobody is too far behind, and none of them is awaited."""
+        if not (self.group.allows(self.clock) and self.beyond.allows(self.clock)):
+            return False
+        return not any(_meets(elements, start, stop) for elements in self.blocked.values())
+
+    # -- what other copies say ----------------------------------------------------------------------------------
+
+    async def take(self, received: Received) -> None:
+        """A message from another copy."""
+        sender = received.sender
+        match received.message:
+            case MirrorBarrier(vector=elements):
+                self.blocked[sender] = elements
+            case MirrorUpdate(vector=coded):
+                self._add(sender, self._decoded(coded))
+            case MirrorClock(scope=scope, clock=clock, idle=idle):
+                clocks, whose = (self.group if scope == SITE else self.beyond), (REST if scope == REST else sender)
+                if idle:
+                    clocks.remove(whose)
+                else:
+                    clocks.reach(whose, clock)
+                await self._relay()
+
+    def _add(self, sender: str, change: Any) -> None:
+        """Not to the own residual: whoever made the change tells everybody else of it too."""
+        model = self._node.model
+        model.load(model.vector + change)
+        self.blocked.pop(sender, None)
+        if sender in self._hubs:
+            self.inward = _sum(self.inward, change)
+        elif self._hubs:
+            self.outward = _sum(self.outward, change)
+
+    async def _relay(self) -> None:
+        """Of a hub: pass on what is complete up to a clock that was not told yet."""
+        if not self._hubs:
+            return
+        if self._news(GROUP, self.group):
+            await self._pass_on(self._hubs, GROUP, self.outward)
+            self.outward = None
+        if self._news(REST, self.beyond):
+            await self._pass_on(self._mates, REST, self.inward)
+            self.inward = None
+
+    def _news(self, scope: str, clocks: Clocks) -> bool:
+        before = self._told[scope]
+        self._told[scope] = max(before[0], clocks.slowest), not clocks
+        return self._told[scope] != before
+
+    async def _pass_on(self, targets: Sequence[str], scope: str, changes: Any) -> None:
+        clock, idle = self._told[scope]
+        if changes is not None:
+            await self._ship(targets, scope, clock, self._relays.encode(changes, weights=changes))
+        await self._tell(targets, scope, clock, idle)
+
+    # -- sending ------------------------------------------------------------------------------------------------
+
+    async def _tell(self, targets: Sequence[str], scope: str, clock: int, idle: bool) -> None:
+        for target in targets:
+            await self._node.send(target, MirrorClock(scope, clock, idle))
+
+    async def _ship(self, targets: Sequence[str], scope: str, clock: int, coded: Any) -> None:
+        if len(coded) == HEADER_BYTES:  # nothing in it
+            return
+        for target in targets:
+            if self._is_late(target, coded.nbytes):
+                await self._node.send(target, MirrorBarrier(clock, self._elements(coded)))
+            await self._node.send(target, MirrorUpdate(scope, clock, coded))
+
+    def _is_late(self, target: str, size: int) -> bool:
+        """Whether what is queued on the way takes too long. Who reads in lock-step waits for the clock anyway."""
+        now, rate = self._node.now, self._node.plan.rates.get(self._node.name, {}).get(target, math.inf)
+        self._free_at[target] = max(now, self._free_at.get(target, 0.0)) + size / rate
+        return self._terms.ahead > 0 and self._free_at[target] - now > self._terms.timely_s
+
+    def _elements(self, coded: Any) -> Any:
+        """Which ones an update holds, as bytes of int32; None: all."""
+        if isinstance(coded, Phantom):
+            return Phantom((len(coded) - HEADER_BYTES) // 2, 1)
+        held = self._relays.held(coded, len(self._node.model.vector))
+        return None if isinstance(held, slice) else held.int().numpy().view("uint8")
+
+    def _decoded(self, coded: Any) -> Any:
+        return self._relays.decode(coded, len(self._node.model.vector))
+
+    def _weights(self) -> Any:
+        vector = self._node.model.vector
+        return vector if isinstance(vector, Phantom) else vector.abs().clamp(min=self._terms.floor)
+
+
+def _sum(before: Any, change: Any) -> Any:
+    return change if before is None else before + change
+
+
+def _meets(elements: Any, start: int, stop: int) -> bool:
+    if elements is None or isinstance(elements, Phantom):
+        return True
+    indices = elements.view("int32")
+    return bool(((indices >= start) & (indices < stop)).any())
