@@ -23,7 +23,7 @@ SITE, GROUP, REST = "site", "group", "rest"  # whose changes: the sender's, its 
 
 
 class MirrorUpdate(Message, frozen=True):
-    """What became significant in round ``clock``, coded: add it to your copy."""
+    """What became significant in round ``clock`` (of relays: since the round before it), coded: add it to your copy."""
 
     scope: str
     clock: int
@@ -112,8 +112,7 @@ class Mirrors:
         everything = min(1.0, terms.density * (1 + len(self._mates)))
         self._relays = Significant(threshold=0.0, expected=everything)
         self.fresh: Any = None  # what its own workers changed since the last round
-        self.outward: Any = None  # of a hub: what its group changed and other hubs do not know
-        self.inward: Any = None  # of a hub: what other groups changed and its group does not know
+        self.held: dict[str, Any] = {}  # of a hub: changes of its group, and of the rest, that it did not pass on yet
         self._told = {GROUP: (0, False), REST: (0, False)}
         self.blocked: dict[str, Any] = {}  # by sender: elements of an update that was announced
         self._free_at: dict[str, float] = {}  # when the way to somebody should have carried all it was given
@@ -131,20 +130,21 @@ class Mirrors:
             fresh, self.fresh, threshold = self.fresh, None, self._terms.threshold(self.clock)
             coded = self.stream.encode(fresh, weights=self._weights(), threshold=threshold)
             await self._ship(self._mates, SITE, self.clock, coded)
-            if self._hubs:
-                self.outward = _sum(self.outward, self._decoded(coded))
+            self._hold(GROUP, self._decoded(coded))
         self.group.reach(self._node.name, self.clock)
         await self._tell(self._mates, SITE, self.clock, idle=False)
         await self._relay()
 
     async def rest(self) -> None:
         """Nobody works here any more: let nobody wait for it."""
+        if self.fresh is not None:  # of workers who were ahead of one that never came to close the round
+            await self.close()
         self.group.remove(self._node.name)
         await self._tell(self._mates, SITE, self.clock, idle=True)
         await self._relay()
 
     async def wake(self) -> None:
-        """Somebody works here again: begin level with the slowest of the others."""
+        """Somebody works here again: begin level with the slowest of the others, as far as known."""
         slowest = [clocks.slowest for clocks in (self.group, self.beyond) if clocks]
         self.clock = max(self.clock, min(slowest, default=0))
         self.group.reach(self._node.name, self.clock)
@@ -180,32 +180,23 @@ class Mirrors:
         model = self._node.model
         model.load(model.vector + change)
         self.blocked.pop(sender, None)
-        if sender in self._hubs:
-            self.inward = _sum(self.inward, change)
-        elif self._hubs:
-            self.outward = _sum(self.outward, change)
+        self._hold(REST if sender in self._hubs else GROUP, change)
 
     async def _relay(self) -> None:
         """Of a hub: pass on what is complete up to a clock that was not told yet."""
-        if not self._hubs:
-            return
-        if self._news(GROUP, self.group):
-            await self._pass_on(self._hubs, GROUP, self.outward)
-            self.outward = None
-        if self._news(REST, self.beyond):
-            await self._pass_on(self._mates, REST, self.inward)
-            self.inward = None
+        ways = ((GROUP, self.group, self._hubs), (REST, self.beyond, self._mates)) if self._hubs else ()
+        for scope, clocks, targets in ways:
+            before, now = self._told[scope], (max(self._told[scope][0], clocks.slowest), not clocks)
+            if now == before:
+                continue
+            self._told[scope], changes = now, self.held.pop(scope, None)
+            if changes is not None:
+                await self._ship(targets, scope, before[0] + 1, self._relays.encode(changes, weights=changes))
+            await self._tell(targets, scope, *now)
 
-    def _news(self, scope: str, clocks: Clocks) -> bool:
-        before = self._told[scope]
-        self._told[scope] = max(before[0], clocks.slowest), not clocks
-        return self._told[scope] != before
-
-    async def _pass_on(self, targets: Sequence[str], scope: str, changes: Any) -> None:
-        clock, idle = self._told[scope]
-        if changes is not None:
-            await self._ship(targets, scope, clock, self._relays.encode(changes, weights=changes))
-        await self._tell(targets, scope, clock, idle)
+    def _hold(self, scope: str, change: Any) -> None:
+        if self._hubs:
+            self.held[scope] = _sum(self.held.get(scope), change)
 
     # -- sending ------------------------------------------------------------------------------------------------
 
