@@ -19,6 +19,7 @@ ORDER = [
     ["continuum"],
     ["job", "events", "commands"],
     ["learning.leases", "learning.task", "learning.phantom"],
+    ["learning.codecs"],
     ["planning.plan", "planning.batches", "planning.flows", "planning.collective", "planning.paces", "planning.cost"],
     ["worlds.node", "worlds.world"],
     ["strategies"],
