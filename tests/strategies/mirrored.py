@@ -15,7 +15,8 @@ import torch
 
 from littoral.learning.leases import Lease
 from littoral.planning.plan import Plan, Prediction, Server, Worker
-from littoral.strategies.gaia import Gaia, GaiaFinish, GaiaParameters, GaiaPush, GaiaRead, SiteDesk
+from littoral.strategies.gaia import Gaia
+from littoral.strategies.gaia_server import GaiaFinish, GaiaParameters, GaiaPush, GaiaRead
 from littoral.strategies.mirrors import GROUP, REST, SITE, MirrorBarrier, MirrorClock, MirrorUpdate
 from littoral.worlds.node import Joined, Left, Received
 
@@ -81,7 +82,9 @@ class Sea:
             Worker(name=f"w-{i}-{j}", device="d", shard=9, batch=3, samples_per_s=30.0, site=f"s{i}")
             for i, count in enumerate(sites) for j in range(count)
         )  # fmt: skip
-        servers = tuple(Server(name=f"ps-{i}", device="d", start=0, stop=LENGTH, site=f"s{i}") for i in range(len(sites)))
+        servers = tuple(
+            Server(name=f"ps-{i}", device="d", start=0, stop=LENGTH, site=f"s{i}") for i in range(len(sites))
+        )
         names = [server.name for server in servers]
         rates = {a: {b: self.dice.choice([50.0, 500.0, 1e9]) for b in names if b != a} for a in names}
         self.plan = Plan(
@@ -95,7 +98,7 @@ class Sea:
         self.steps = 0
         self.channels: dict[tuple[str, str], deque[Any]] = {}
         self.islands = {name: Island(self, name) for name in names}
-        self.desks = {name: SiteDesk(strategy, self.islands[name]) for name in names}  # type: ignore[arg-type]
+        self.desks = {name: strategy.desk(self.islands[name]) for name in names}  # type: ignore[arg-type]
         self.told: dict[str, tuple[int, bool]] = dict.fromkeys(names, (0, False))  # by each: its last site clock
         self.woken: set[str] = set()
         self.barred: dict[str, dict[str, set[int]]] = {name: {} for name in names}

@@ -23,8 +23,10 @@ from littoral.errors import InputError
 from littoral.events import Checkpointed, Resumed, Sent
 from littoral.job import Fault, Job
 from littoral.learning import codecs
-from littoral.strategies.gaia import Gaia, GaiaParameters
-from littoral.strategies.mirrors import SITE, MirrorBarrier, MirrorClock, MirrorUpdate, joined
+from littoral.strategies.gaia import Gaia
+from littoral.strategies.gaia_server import GaiaParameters
+from littoral.strategies.mirrors import SITE, MirrorBarrier, MirrorClock, MirrorUpdate
+from littoral.strategies.overlay import joined
 from littoral.testing import Story, check_strategy, fail_at, live, simulate, small_continuum, small_job
 from littoral.worlds.processes.launch import Forge
 

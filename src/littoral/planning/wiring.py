@@ -11,6 +11,8 @@ from littoral.planning.paces import Setting, step_seconds
 from littoral.planning.plan import Server, Worker
 from littoral.planning.topology import Topology, make_topology
 
+UNLIMITED = 1e18  # bytes/s where nothing limits, as on one device: plans are JSON, which knows no infinity
+
 
 def wire(setting: Setting, workers: Sequence[Worker], strategy: Any, seed: int) -> Topology | None:
     """The topology that a strategy asks for by its ``topology`` (and ``degree`` and ``weights``), if it does."""
@@ -40,6 +42,6 @@ def rates(setting: Setting, nodes: Sequence[Worker | Server], strategy: Any) -> 
     if not getattr(strategy, "by_rate", False):
         return {}
     return {
-        a.name: {b.name: setting.routes.between(a.device, b.device).rate() for b in nodes if b is not a}
+        a.name: {b.name: min(setting.routes.between(a.device, b.device).rate(), UNLIMITED) for b in nodes if b is not a}
         for a in nodes
     }

@@ -59,7 +59,7 @@ class Clocks:
         return self.allows(self._at[node])
 
     def allows(self, clock: int) -> bool:
-        """Whether the bound lets somebody who completed ``clock`` iterations begin the next; always, if nobody counts."""
+        """Whether the bound lets somebody who completed ``clock`` iterations begin the next; nobody binds nobody."""
         return not self._at or clock - self.slowest <= self._bound
 
     def _move(self, node: str, clock: int) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 
-from littoral.strategies import groups, mirrors
+from littoral.strategies import gaia_server, groups, mirrors
 from littoral.strategies.strategy import strategy_class
 from littoral.worlds.processes import control, exchange, store
 from littoral.worlds.wire.frames import Codec
 
-SHARED = [kind for module in (groups, mirrors) for kind in control.kinds_in(module)]  # of parts that strategies share
+SHARED = [
+    kind for module in (groups, mirrors, gaia_server) for kind in control.kinds_in(module)
+]  # of parts that strategies share
 
 
 def codec_for(strategy: str) -> Codec:
