@@ -129,6 +129,8 @@ class ProcessNode:
         return await asyncio.get_running_loop().run_in_executor(self._thread, act, *arguments)
 
     async def send(self, target: str, message: Message) -> None:
+        if target == self.name:  # from one task of the program to another
+            return self.take(News(self.name, message, self.generation))
         # One priority for all of a strategy's messages: they must not overtake each other.
         with suppress(PeerGone):  # to somebody who has left: nobody misses it
             await self._endpoint.send(target, narrowed(message) if self.narrow else message, tag=self.generation)
