@@ -7,12 +7,13 @@ waits for ever, and all members meet them in the same order.
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from random import Random
+
+from littoral.strategies.group_schedule import cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +106,21 @@ class SmartGroups(Generator):
         self._asked = dict.fromkeys(self.members, 0)
         self._given = dict.fromkeys(self.members, 0)  # groups formed with each
         self._reached = dict.fromkeys(self.members, 0)  # of those, how many it has come to for all we know
+        self._alone = dict.fromkeys(self.members, 0)  # divisions in a row in which nobody else was free
         self._turns: dict[int, dict[str, int]] = {}  # by group: the how many-th of each member it is
-        self._fronts = {member: deque([0], maxlen=threshold + 1) for member in self.members}
+        self._began = dict.fromkeys(self.members, 0)  # where the front was when each began to work
+        self._outpaced: dict[str, deque[int]] = {member: deque(maxlen=threshold) for member in self.members}
 
     def _form(self, worker: str) -> list[Group]:
         self._asked[worker] += 1
         self._reach(worker, self._asked[worker])
         self._rebase(worker)
         return self._divide(worker) if self._given[worker] < self._asked[worker] else []
+
+    def done(self, worker: str, number: int) -> list[Group]:
+        begun = super().done(worker, number)
+        self._began[worker] = max(self.standing.values())
+        return begun
 
     def _met(self, group: Group) -> None:
         # Its members' requests may still be on their way here, but nobody need wait for those to call them free.
@@ -125,9 +133,10 @@ class SmartGroups(Generator):
         self.standing[worker] += ahead
 
     def _rebase(self, worker: str) -> None:
-        fronts, front = self._fronts[worker], max(self.standing.values())
-        fronts.append(front)
-        if len(fronts) > self._threshold and front - fronts[0] <= self._threshold:
+        """The front's steps while this one worked, its waiting left out, say whether it is slow."""
+        front = max(self.standing.values())
+        self._outpaced[worker].append(front - self._began[worker])
+        if len(self._outpaced[worker]) == self._threshold >= sum(self._outpaced[worker]):
             self.standing[worker] = front
 
     def _keeps_up(self, worker: str, front: int) -> bool:
@@ -137,9 +146,11 @@ class SmartGroups(Generator):
         self.divisions += 1
         quick = [m for m in self.members if m != worker and self._keeps_up(m, self.standing[worker])]
         free = [m for m in quick if self._given[m] <= self._reached[m]]
-        if free:
+        self._alone[worker] = 0 if free else self._alone[worker] + 1
+        if self._alone[worker] <= max(1, self._threshold):
             layers = self._layers([worker, *free])
         else:
+            self._alone[worker] = 0
             self._dice.shuffle(quick)
             quick.sort(key=lambda m: self._given[m] - self._reached[m])
             layers = [[[worker, *quick[: self.size - 1]]]]
@@ -216,53 +227,6 @@ class ArrivalGroups(Generator):
                 return None
             chosen = [*chosen[: max(1, self.size - 1)], others[0]]
         return chosen
-
-
-def static_groups(teams: Sequence[Sequence[str]], size: int, number: int) -> list[list[str]]:
-    """Round ``number`` of a schedule that everybody knows: disjoint groups; over ``cycle`` rounds all are connected.
-
-    With one team (site), strides of 1, size, size^2 ... as long as they fit: with size^m workers, m rounds average
-    them all. With several, sites are preferred: in even rounds a head of each meets other heads and the rest stay
-    inside, in odd rounds the heads pass on what they learnt. Reconstructed: the paper's own table is for 4 x 4.
-    """
-    if len(teams) == 1:
-        return _strided(teams[0], size, number)
-    turn, inside = divmod(number, 2)
-    if inside:
-        return [group for team in teams for group in _strided(team, size, turn)]
-    heads = _strided([team[0] for team in teams], size, turn)
-    return heads + [group for team in teams for group in _strided(team[1:], size, turn)]
-
-
-def cycle(teams: Sequence[Sequence[str]], size: int) -> int:
-    """Rounds after which a static schedule has connected everybody."""
-    if len(teams) == 1:
-        return len(_strides(len(teams[0]), size))
-    return 2 * max(len(_strides(n, size)) for n in [len(teams), *(len(team) for team in teams)])
-
-
-def _strides(n: int, size: int) -> list[int]:
-    strides = [1]
-    while strides[-1] * size < n:
-        strides.append(strides[-1] * size)
-    return strides
-
-
-def _strided(workers: Sequence[str], size: int, turn: int) -> list[list[str]]:
-    strides = _strides(len(workers), size)
-    stride = strides[turn % len(strides)]
-    return cut([worker for start in range(stride) for worker in workers[start::stride]], size)
-
-
-def cut(workers: Sequence[str], size: int) -> list[list[str]]:
-    """Parts of ``size`` at most, as few and as equal as can be.
-
-    >>> cut("abcdefg", 3)
-    [['a', 'b'], ['c', 'd', 'e'], ['f', 'g']]
-    """
-    parts = math.ceil(len(workers) / size)
-    ends = [round(i * len(workers) / parts) for i in range(parts + 1)] if parts else []
-    return [list(workers[start:stop]) for start, stop in zip(ends, ends[1:], strict=False)]
 
 
 def components(members: Iterable[str], groups: Iterable[Sequence[str]]) -> dict[str, str]:

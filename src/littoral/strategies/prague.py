@@ -16,14 +16,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from littoral.errors import InputError
-from littoral.strategies.group_generator import (
-    ArrivalGroups,
-    Generator,
-    Group,
-    RandomGroups,
-    SmartGroups,
-    static_groups,
-)
+from littoral.strategies.group_generator import ArrivalGroups, Generator, Group, RandomGroups, SmartGroups
+from littoral.strategies.group_schedule import static_groups
 from littoral.strategies.groups import average
 from littoral.strategies.peers import Peers, rest, sites, step
 from littoral.strategies.strategy import check_choice, check_number, check_whole
@@ -65,7 +59,7 @@ class Prague(Peers):
     generator: str = "smart"  # smart, random, static or arrival
     group_size: int = 3  # members of a group at most (inter-intra: a site's own group has them all)
     slow_filter: int = 4  # smart: who is so many iterations behind is left out of the groups of faster ones; 0: nobody
-    inter_intra: bool | str = "auto"  # smart, static: groups inside sites and of their heads, in turn; auto: if that helps
+    inter_intra: bool | str = "auto"  # smart, static: groups of sites' heads and inside sites, in turn
     wait_s: float = 0.05  # arrival: how long the first waits for others to be ready
     prefetch: bool = True  # ask for the next group while computing, a round trip before it is wanted
 

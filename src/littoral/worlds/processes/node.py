@@ -83,6 +83,7 @@ class ProcessNode:
         self._unused: Lease | None = None  # whose gradient was dropped, for the model changed under it
         self._fences: dict[str, int] = {}
         self._committed = False  # whether an update is due for what was committed
+        self._committer: asyncio.Task[Any] | None = None
         self._settled = asyncio.Event()
         self._settled.set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mathematics")
@@ -265,11 +266,13 @@ class ProcessNode:
         self._fences[worker] = below
 
     def _due(self) -> None:
+        self._committer = asyncio.current_task()
         self._settled.clear()
 
     def settle(self) -> None:
-        """Whatever was committed is in the model."""
-        self._settled.set()
+        """Whatever was committed is in the model; only the task that committed can tell."""
+        if self._committer is None or self._committer.done() or self._committer is asyncio.current_task():
+            self._settled.set()
 
     async def settled(self) -> None:
         """Wait until nothing is half done."""
