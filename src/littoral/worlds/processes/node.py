@@ -84,7 +84,6 @@ class ProcessNode:
         self._work: _Work | None = None
         self._unused: Lease | None = None  # whose gradient was dropped, for the model changed under it
         self._fences: dict[str, int] = {}
-        self._committed = False  # whether an update is due for what was committed
         self._owing: asyncio.Task[Any] | None = None  # the task that owes that update
         self._settled = asyncio.Event()
         self._settled.set()
@@ -132,6 +131,8 @@ class ProcessNode:
         return await asyncio.get_running_loop().run_in_executor(self._thread, act, *arguments)
 
     async def send(self, target: str, message: Message) -> None:
+        if target == self.name:  # from one task of the program to another
+            return self.take(News(self.name, message, self.generation))
         # One priority for all of a strategy's messages: they must not overtake each other.
         with suppress(PeerGone):  # to somebody who has left: nobody misses it
             await self._endpoint.send(target, narrowed(message) if self.narrow else message, tag=self.generation)
