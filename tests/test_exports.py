@@ -29,6 +29,7 @@ PUBLIC = {
     "load_continuum",
     "load_job",
     "load_task",
+    "decide",
     "make_plan",
     "make_strategy",
     "parse_continuum",

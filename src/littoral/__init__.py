@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from littoral.continuum.signal import Signal as Signal
     from littoral.continuum.signal import Steps as Steps
     from littoral.continuum.signal import read_trace as read_trace
+    from littoral.deciding import decide as decide
     from littoral.errors import Infeasible as Infeasible
     from littoral.errors import InputError as InputError
     from littoral.errors import LittoralError as LittoralError
@@ -58,6 +59,7 @@ _PLACES = {
     "littoral.learning.task": ["Task", "Footprint", "Recipe", "load_task"],
     "littoral.planning.plan": ["Plan"],
     "littoral.planning.planner": ["make_plan"],
+    "littoral.deciding": ["decide"],
     "littoral.strategies.strategy": ["Strategy", "make_strategy"],
     "littoral.worlds.node": ["Node"],
     "littoral.supervisor": ["Supervisor"],

@@ -25,6 +25,7 @@ def load(file: Path, strategy: str | None = None, planner: str | None = None) ->
     from littoral.job import load_job
 
     job = load_job(file)
+    sys.path.append(str(file.resolve().parent))  # tasks and strategies may lie beside the job
     if strategy is not None:
         job = with_strategy(job, strategy)
     return replace(job, planner=planner) if planner is not None else job
@@ -32,17 +33,42 @@ def load(file: Path, strategy: str | None = None, planner: str | None = None) ->
 
 def with_strategy(job: Job, spec: str) -> Job:
     """The job with a strategy given as ``name:key=value``; the bare name of its own keeps its parameters."""
-    name, *pairs = spec.split(":")
+    name, *pairs = _parts(spec)
     if not pairs and name == job.strategy:
         return job
     return replace(job, strategy=name, parameters=dict(_pair(pair) for pair in pairs))
 
 
+def strategy_names(text: str) -> list[str]:
+    """The strategies of a list separated by commas; ``all`` means every one that littoral knows."""
+    from littoral.strategies.strategy import REGISTRY, declared
+
+    return [*REGISTRY, *declared()] if text == "all" else [part for part in text.split(",") if part]
+
+
+def _parts(spec: str) -> list[str]:
+    """A name and pairs; a colon that no ``key=`` follows belongs to what is before it, as in ``package.file:Class``.
+
+    >>> _parts("dpsgd:topology=ring:codec=topk:0.01"), _parts("mine:Mine")
+    (['dpsgd', 'topology=ring', 'codec=topk:0.01'], ['mine:Mine'])
+    """
+    parts: list[str] = []
+    for word in spec.split(":"):
+        if parts and "=" not in word:
+            parts[-1] += f":{word}"
+        else:
+            parts.append(word)
+    return parts
+
+
 def _pair(text: str) -> tuple[str, Any]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise InputError(f"{text!r} is no parameter", remedy="write key=value, such as mode=bsp")
-    return key, int(value) if value.isdigit() else value
+    import yaml
+
+    key, _, value = text.partition("=")
+    try:
+        return key, yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise InputError(f"{text!r} is no parameter", remedy="write key=value, such as mode=bsp") from error
 
 
 def world_of(name: str, lab: bool) -> str:
@@ -58,13 +84,13 @@ def world_of(name: str, lab: bool) -> str:
 
 
 def plan_of(job: Job) -> Plan:
-    """What the job's planner decides."""
+    """What is decided for the job."""
+    from littoral.deciding import decide
     from littoral.job import blame
-    from littoral.planning.planner import make_plan
 
     task = task_of(job)
     with blame(job, "strategy"):
-        return make_plan(job, task.footprint(), task.recipe)
+        return decide(job, task, parallel=True)
 
 
 def task_of(job: Job) -> Task:

@@ -20,6 +20,7 @@ from littoral.arguments import (
     plan_of,
     runs_in,
     saved_plan,
+    strategy_names,
     task_of,
     warn_of_idle_faults,
     with_strategy,
@@ -184,7 +185,9 @@ def run(
 @app.command()
 def compare(
     file: JobFile,
-    strategies: Annotated[str, typer.Option(help="Names, separated by commas; name:key=value for parameters.")] = "",
+    strategies: Annotated[
+        str, typer.Option(help="Names, separated by commas, or 'all'; name:key=value for parameters.")
+    ] = "",
     planners: Annotated[str, typer.Option(help="Names, separated by commas.")] = "",
     seeds: Annotated[int, typer.Option(help="How many seeds.", min=1)] = 3,
     timing_only: TimingOnly = False,
@@ -198,7 +201,7 @@ def compare(
     from littoral.result import FINISHED
 
     job = load(file)
-    names = [part for part in strategies.split(",") if part] or [job.strategy]
+    names = strategy_names(strategies) or [job.strategy]
     jobs = [
         replace(with_strategy(job, name), planner=planner)
         for name in names

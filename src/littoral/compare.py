@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from littoral.deciding import decide
 from littoral.job import Job, blame
 from littoral.learning.task import load_task
 from littoral.planning.plan import Plan
-from littoral.planning.planner import make_plan
 from littoral.result import FINISHED
 from littoral.run import Options, free_folder, run_plan
 
@@ -37,7 +37,7 @@ def compare_jobs(jobs: Sequence[Job], *, seeds: Iterable[int], out: Path, timing
     for job in jobs:
         with blame(job, "strategy"):
             task = load_task(job.task, job.task_options, job.recipe)
-            plan = make_plan(job, task.footprint(), task.recipe)
+            plan = decide(job, task)
         for seed in seeds:
             options = Options(seed=seed, timing_only=timing_only)
             cells.append((job, plan, free_folder(out, job, plan, seed, taken={c[2] for c in cells}), options))

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from littoral.continuum.continuum import Continuum
 from littoral.continuum.device import Device, Handling, StepTime
 from littoral.continuum.signal import Scaled
+from littoral.deciding import decide
 from littoral.events import Computed, EpochFinished, Evaluated, Event, Fetched, RunFinished, Sent, Used
 from littoral.job import Job
 from littoral.learning.task import load_task
 from littoral.planning.plan import Plan
-from littoral.planning.planner import make_plan
 from littoral.testing import live, simulate
 from littoral.worlds.processes.ground import Ground
 
@@ -151,7 +151,7 @@ def compare_worlds(
         measured = measured_continuum(job, lab)
     known = replace(job, continuum=measured)
     task = load_task(job.task, job.task_options, job.recipe)
-    plan = make_plan(known, task.footprint(), task.recipe)
+    plan = decide(known, task)
     progress("running in virtual time")
     foretold = account(simulate(known, plan=plan, seed=seed).events, plan)
     progress(f"running in the lab: about {foretold.time_s:.0f} s")

@@ -21,7 +21,6 @@ from littoral.journal import Journal, history, read_journal
 from littoral.learning.mathematics import RealMathematics, TimingOnly
 from littoral.learning.task import Task, load_task
 from littoral.planning.plan import Plan
-from littoral.planning.planner import make_plan
 from littoral.result import FINISHED, Tally
 from littoral.rundir import RunFolder
 from littoral.strategies.strategy import make_strategy
@@ -51,8 +50,10 @@ class Options:
 
 def run_job(job: Job, folder: Path, options: Options = Options(), *, watch: Watcher | None = None) -> dict[str, Any]:
     """Plan a job and run it; the result, which ``folder`` keeps too."""
+    from littoral.deciding import decide  # which rehearses plans with what is here
+
     task = load_task(job.task, job.task_options, job.recipe)
-    plan = make_plan(job, task.footprint(), task.recipe)
+    plan = decide(job, task)
     return run_plan(job, task, plan, folder, options, watch=watch)
 
 

@@ -116,8 +116,25 @@ def plan(decided: Plan, *, explain: bool) -> str:
                  for t in predicted.terms]  # fmt: skip
         parts.append(_left_last(["term", "time", "share", "formula"], terms))
         parts.append("\n".join(f"- {reason}" for reason in decided.reasons))
+    if decided.alternatives:
+        parts.append(alternatives(decided))
     parts.append(f"predicted: {prediction(decided)}")
     return "\n\n".join(parts)
+
+
+def alternatives(decided: Plan) -> str:
+    """The strategies that were considered, the best first."""
+    rows = []
+    for other in decided.alternatives:
+        name = " ".join([other.strategy, *(f"{key}={value}" for key, value in other.parameters.items())])
+        if other.time_s is None:
+            rows.append([name, "-", "-", "-", "-", "-", f"refused: {other.refused}"])
+        else:
+            weighed = show_duration(other.time_s / other.efficiency)
+            rows.append([name, show_duration(other.time_s), f"{other.efficiency:g}", weighed,
+                         show_bytes(other.wan_bytes), f"{other.cost_usd:.4g}", other.planner])  # fmt: skip
+    head = ["strategy", "time", "worth of a sample", "weighed", "between sites", "USD", "planner"]
+    return _left_last(head, rows)
 
 
 def prediction(decided: Plan) -> str:

@@ -31,6 +31,8 @@ from littoral.planning.paces import (
 from littoral.planning.plan import Prediction, Server, Term, Worker
 from littoral.units import show_bytes
 
+FORMULAS = ("allreduce", "parameter_server")  # strategies whose time is a formula here
+
 
 def collective_seconds(setting: Setting, devices: Sequence[str]) -> tuple[float, float]:
     """Transfer and latency of an all-reduce of the vector."""

@@ -59,6 +59,20 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """A strategy that was considered: what it should take, and ``efficiency``, what its samples should be worth."""
+
+    strategy: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    planner: str = ""
+    time_s: float | None = None  # None: it was refused
+    wan_bytes: float = 0.0
+    cost_usd: float = 0.0
+    efficiency: float = 1.0
+    refused: str = ""  # why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Who does what. ``strategy`` and ``parameters`` name the synchronisation algorithm and its settings."""
 
@@ -75,6 +89,7 @@ class Plan:
     rates: dict[str, dict[str, float]] = field(default_factory=dict)  # bytes/s from worker to worker, where it matters
     predicted: Prediction
     reasons: tuple[str, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()  # the best first, where the strategy was chosen
 
     @property
     def samples(self) -> int:

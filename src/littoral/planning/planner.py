@@ -2,7 +2,8 @@
 
 ``fair`` gives every worker the same shard and batch, as Hadoop-style schedulers do; ``proportional`` gives each what
 it can do in the same time; ``auto`` takes whichever is predicted to be better for the job's objective. A plan that
-would break a limit is refused, and the limit that binds is named.
+would break a limit is refused, and the limit that binds is named. The job names a strategy: to have one chosen, see
+``littoral.deciding``.
 """
 
 from __future__ import annotations
@@ -32,11 +33,6 @@ PLACEMENTS = 6  # places for servers to try
 SERVER_VECTORS = 4  # weights, gradient, optimiser and a message
 LONGEST_S = 100 * 365 * 86400.0  # a plan beyond a century is a slip of the pen
 
-# Statistical efficiency relied on when a strategy is to be chosen: samples a synchronous run needs, divided by what
-# this one needs for the same accuracy. Asynchronous gradients are stale; Chen et al. 2016 and Zhang et al. 2015 report
-# losses between none and a third. A prior, not a measurement.
-EFFICIENCY_PRIOR = {"allreduce": 1.0, "parameter_server": 0.85}
-
 
 def make_plan(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
     """The plan for a job; refuses what cannot be kept."""
@@ -44,30 +40,31 @@ def make_plan(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
         remedy = suggest(job.planner, [*PLANNERS, "auto"])
         raise InputError(f"unknown planner {job.planner!r}", remedy=remedy, key="planner")
     planners = PLANNERS if job.planner == "auto" else [job.planner]
-    strategies = list(EFFICIENCY_PRIOR) if job.strategy == "auto" else [job.strategy]
     drafts: list[Plan] = []
     refusals: list[Infeasible] = []
-    for strategy in strategies:
-        for planner in planners:
-            try:
-                draft = _draft(replace(job, strategy=strategy, planner=planner), footprint, recipe)
-                _refuse(job, draft)
-                drafts.append(draft)
-            except Infeasible as refusal:
-                refusals.append(refusal)
+    for planner in planners:
+        try:
+            draft = _draft(replace(job, planner=planner), footprint, recipe)
+            refuse(job, draft)
+            drafts.append(draft)
+        except Infeasible as refusal:
+            refusals.append(refusal)
     if not drafts:
         raise refusals[0]
-    best = min(drafts, key=lambda plan: _merit(job, plan))
-    if len(strategies) * len(planners) > 1:
+    best = min(drafts, key=lambda plan: merit(job, plan))
+    if len(planners) > 1:
         best = replace(best, reasons=(_choice(job, best, drafts), *best.reasons))
     return best
 
 
-def _merit(job: Job, plan: Plan) -> tuple[float, float]:
-    """Smaller is better: what the job asks for first, then the time to learn as much."""
-    seconds = plan.predicted.time_s / EFFICIENCY_PRIOR.get(plan.strategy, 1.0)
+def merit(job: Job, plan: Plan, efficiency: float = 1.0) -> tuple[float, float]:
+    """Smaller is better: what the job asks for first, then the time to learn as much.
+
+    ``efficiency`` is what a sample is worth under the plan's strategy, beside one in synchronous training.
+    """
+    seconds = plan.predicted.time_s / efficiency
     if job.objective == "cost":
-        return plan.predicted.cost_usd, seconds
+        return plan.predicted.cost_usd / efficiency, seconds
     return (-fairness(plan), seconds) if job.objective == "fairness" else (seconds, seconds)
 
 
@@ -82,8 +79,7 @@ def _choice(job: Job, best: Plan, drafts: Sequence[Plan]) -> str:
         f"{plan.strategy}/{plan.planner} {show_duration(plan.predicted.time_s)}" for plan in drafts if plan is not best
     )
     name = f"{best.strategy}/{best.planner} {show_duration(best.predicted.time_s)}"
-    prior = "; asynchronous times count 1/0.85, for staleness" if job.strategy == "auto" else ""
-    return f"chosen for {job.objective}: {name}; the alternatives: {others or 'none keeps the limits'}{prior}"
+    return f"chosen for {job.objective}: {name}; the alternatives: {others or 'none keeps the limits'}"
 
 
 def _draft(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
@@ -139,9 +135,14 @@ def _draft_with(
     limits = [_largest_batch(continuum, device, footprint) for device in devices]
     in_step = math.isfinite(strategy.limit)  # workers wait for each other
     every_step = servers if strategy.name == "parameter_server" else ()  # whom a step exchanges something with
-    batches = _batches(job, setting, devices, every_step if in_step else (), limits, recipe)
     ahead = getattr(strategy, "ahead", 0)
-    weights = _weights(job, setting, devices, batches, () if in_step else every_step, ahead)
+    if strategy.models == "own" and not in_step and job.planner != "fair":
+        # Models that are averaged alike had better come from equal steps: the quick take more of them.
+        batches = _batches(replace(job, planner="fair"), setting, devices, (), limits, recipe)
+        weights = [batch / paces.step_seconds(setting, d, batch) for d, batch in zip(devices, batches, strict=True)]
+    else:
+        batches = _batches(job, setting, devices, every_step if in_step else (), limits, recipe)
+        weights = _weights(job, setting, devices, batches, () if in_step else every_step, ahead)
     stores = _stores(continuum, routes, devices)
     shards = _shards(job, footprint, weights, stores)
     workers = tuple(
@@ -312,10 +313,11 @@ def _servers(footprint: Footprint, count: int, devices: Sequence[str]) -> tuple[
 
 
 def _predict(setting: Setting, workers: tuple[Worker, ...], servers: tuple[Server, ...], strategy: Any) -> Prediction:
-    if strategy.name == "parameter_server":
-        return cost.predict_servers(setting, workers, servers, strategy.limit, strategy.ahead)
-    if strategy.name == "allreduce":
-        return cost.predict_allreduce(setting, workers)
+    match strategy.name:
+        case "parameter_server":
+            return cost.predict_servers(setting, workers, servers, strategy.limit, strategy.ahead)
+        case "allreduce":
+            return cost.predict_allreduce(setting, workers)
     return cost.predict_compute(setting, workers, servers)
 
 
@@ -340,7 +342,8 @@ def _reasons(setting: Setting, workers: Sequence[Worker], servers: Sequence[Serv
 # -- refusal ------------------------------------------------------------------------------------------------------
 
 
-def _refuse(job: Job, plan: Plan) -> None:
+def refuse(job: Job, plan: Plan) -> None:
+    """Raise ``Infeasible`` if the plan's prediction breaks a limit of the job, naming the one that binds."""
     for check in (_check_deadline, _check_cost, _check_apps):
         check(job, plan)
 

@@ -30,12 +30,14 @@ class Dpsgd(Peers):
     name: ClassVar[str] = "dpsgd"
 
     topology: str = "ring"
-    degree: int = 3  # of random-regular, base-k and equistatic
+    degree: int | None = None  # of random-regular, base-k and equistatic
     weights: str = "metropolis"
 
     def __post_init__(self) -> None:
+        Peers.__post_init__(self)
         check_choice("weights", self.weights, ("metropolis", "fastest"))
-        check_whole("degree", self.degree, least=1)
+        if self.degree is not None:
+            check_whole("degree", self.degree, least=1)
 
     async def worker(self, node: Node) -> None:
         graph, inbox, number = neighbourhood(node), Inbox(node, Model), 0

@@ -31,6 +31,7 @@ class LocalSgd(Peers):
     post: float = 0.0  # share of the run that averages every step before periods begin
 
     def __post_init__(self) -> None:
+        Peers.__post_init__(self)
         check_whole("period", self.period, least=1)
         check_whole("site_period", self.site_period)
         check_number("post", self.post, most=1.0)

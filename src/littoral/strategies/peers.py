@@ -6,32 +6,43 @@ member comes or goes, every program begins again with the model it has and witho
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from littoral.learning.task import Recipe
 from littoral.planning.plan import Plan
-from littoral.strategies.strategy import Models, Source
+from littoral.strategies.strategy import Models, Source, check_number
 from littoral.worlds.node import Gradient, Node
 
 PAUSE_S = 0.05  # least length of a round of a worker that has nothing to compute
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Peers:
-    """A base with the answers that most of them give; a strategy adds its name, its parameters and ``worker``."""
+    """A base with the answers that most of them give; a strategy adds its name, its parameters and ``worker``.
 
-    __slots__ = ()
+    ``boost`` bounds how bold single models are. The mean of n models moves as far per sample as synchronous SGD moves
+    (see ``step``), for which each one must go n times as far as its own batch deserves; that is too far for models
+    that are mixed seldom or with few others. Beyond ``boost`` workers the learning rate is therefore lowered, to that
+    of ``boost`` workers.
+    """
 
     name: ClassVar[str]
     models: ClassVar[Models] = "own"
     limit: ClassVar[float] = 0  # iterations that workers may be apart, for planning: 0 in lock-step, else infinity
+
+    boost: float = 3.0
+
+    def __post_init__(self) -> None:
+        check_number("boost", self.boost, least=1.0)
 
     async def server(self, node: Node) -> None:
         """There is none."""
         raise AssertionError(f"{self.name} has no servers")
 
     def tune(self, recipe: Recipe, workers: int) -> Recipe:
-        """What trains well on one device."""
-        return recipe
+        """What trains well on one device, with steps that are as bold as ``boost`` lets them be."""
+        return replace(recipe, lr=recipe.lr * min(1.0, self.boost / workers))
 
     def sources(self, plan: Plan, members: tuple[str, ...], length: int) -> list[Source]:
         """Every member."""
