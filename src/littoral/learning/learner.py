@@ -142,6 +142,10 @@ class Holder:
         self._make_optimizer().step(self.vector, gradient, length)
         self._seen += samples
 
+    def forget(self) -> None:
+        """Drop momentum and the like: the next step is as a fresh optimiser's."""
+        self._optimizer = None
+
     def state(self) -> dict[str, Tensor]:
         """Vector, samples seen and optimiser, live."""
         memory = self._optimizer.state() if self._optimizer else {}
@@ -154,7 +158,7 @@ class Holder:
         self._seen = float(state["seen"][0]) if "seen" in state else 0.0  # a mere vector is a fresh beginning
         prefix = "optimizer."
         memory = {name[len(prefix) :]: v for name, v in state.items() if name.startswith(prefix)}
-        self._optimizer = None  # what it remembers is of another model
+        self.forget()  # what it remembers is of another model
         if memory:
             self._make_optimizer().load_state(memory)
 

@@ -84,6 +84,9 @@ class PhantomModel:
     def step(self, gradient: Any, samples: float, factor: float = 1.0) -> None:
         """Nothing to move."""
 
+    def forget(self) -> None:
+        """Nothing is remembered."""
+
     def state(self) -> dict[str, Any]:
         """Nothing to save."""
         return {}

@@ -133,6 +133,10 @@ class Model(Protocol):
         """One optimiser step for a mean gradient over ``samples`` samples, ``factor`` times as long as they deserve."""
         ...
 
+    def forget(self) -> None:
+        """Drop what the optimiser remembers of earlier steps: the model has been moved by other means."""
+        ...
+
 
 N = TypeVar("N", bound=Message)
 T = TypeVar("T")
