@@ -19,6 +19,7 @@ ORDER = [
     ["continuum"],
     ["job", "events", "commands"],
     ["learning.leases", "learning.task", "learning.phantom"],
+    ["planning.graphs", "planning.mixing", "planning.topology", "planning.fast_links"],
     ["planning.plan", "planning.batches", "planning.flows", "planning.collective", "planning.paces", "planning.cost"],
     ["worlds.node", "worlds.world"],
     ["strategies"],
