@@ -20,6 +20,7 @@ ORDER = [
     ["job", "events", "commands"],
     ["learning.leases", "learning.task", "learning.phantom"],
     ["planning.graphs", "planning.mixing", "planning.topology", "planning.fast_links"],
+    ["learning.codecs"],
     ["planning.plan", "planning.batches", "planning.flows", "planning.collective", "planning.paces", "planning.cost"],
     ["worlds.node", "worlds.world"],
     ["strategies"],
