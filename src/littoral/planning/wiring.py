@@ -28,11 +28,13 @@ def wire(setting: Setting, workers: Sequence[Worker], strategy: Any, seed: int) 
             return computing
         return max(computing, all_at_once(ways, [size] * len(ways)) + max(way.latency_s for way in ways))
 
-    return make_topology(
+    found = make_topology(
         name, [worker.name for worker in workers], degree=getattr(strategy, "degree", None), seed=seed,
         sites={worker.name: worker.site for worker in workers}, round_seconds=round_seconds,
         weights=getattr(strategy, "weights", "metropolis"), mixing=getattr(strategy, "mixing", "doubly"),
     )  # fmt: skip
+    getattr(strategy, "check_topology", lambda topology: None)(found)
+    return found
 
 
 def rates(setting: Setting, workers: Sequence[Worker], strategy: Any) -> dict[str, dict[str, float]]:

@@ -252,6 +252,7 @@ class Session:
     def resume(self) -> float:
         """Begin from the last checkpoint instead of from nothing, with every worker of the plan; when it was."""
         saved = self.membership.restore()
+        self.generation += 1  # the group that saved it was the first
         self.kernel.now = self.books.last_use_s = since = float(saved["t"])
         if "apps" in saved:
             self.apps.restore(saved["apps"])
