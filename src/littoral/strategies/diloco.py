@@ -62,6 +62,7 @@ class DiLoCo(Peers):
     codec: str = "none"  # of what crosses: none, float16, bfloat16, int8, int4 or fp4
 
     def __post_init__(self) -> None:
+        Peers.__post_init__(self)
         check_choice("mode", self.mode, ("sync", "async"))
         check_choice("codec", self.codec, CODECS)
         check_whole("period", self.period, least=1)

@@ -94,6 +94,7 @@ class DLion(Peers):
     dkt_pull: float = 0.75  # how far to move towards the best; 0: no transfer, 1: copy it
 
     def __post_init__(self) -> None:
+        Peers.__post_init__(self)
         check_choice("sync", self.sync, ("bsp", "ssp", "asp"))
         check_choice("weighting", self.weighting, ("unbiased", "published"))
         check_whole("bound", self.bound)

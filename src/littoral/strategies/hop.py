@@ -63,6 +63,7 @@ class Hop(Peers):
     spare: bool = True  # do not send what the receiver's tokens say it no longer needs
 
     def __post_init__(self) -> None:
+        Peers.__post_init__(self)
         check_choice("order", self.order, ("parallel", "serial"))
         check_choice("missing", self.missing, ("self", "renormalise"))
         for name in ("max_ig", "backups", "staleness", "max_jump"):

@@ -64,6 +64,7 @@ class Prague(Peers):
     prefetch: bool = True  # ask for the next group while computing, a round trip before it is wanted
 
     def __post_init__(self) -> None:
+        Peers.__post_init__(self)
         check_choice("generator", self.generator, ("smart", "random", "static", "arrival"))
         check_whole("group_size", self.group_size, least=2)
         check_whole("slow_filter", self.slow_filter)

@@ -152,7 +152,7 @@ class Node(Protocol):
 
     @property
     def generation(self) -> int:
-        """How often the group has begun together: it is more than 1 after a member came or went, or a rollback."""
+        """How often the group has begun together: more than 1 after a member came or went, a rollback or a resume."""
         ...
 
     @property
