@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from littoral.errors import InputError
+from littoral.learning.task import Recipe
 from littoral.strategies.batching import Division, Growth, Pace, Power
 from littoral.strategies.groups import average
 from littoral.strategies.links import Links
@@ -117,6 +118,10 @@ class DLion(Peers):
     def limit(self) -> float:  # type: ignore[override]
         """How many iterations a worker may be ahead of the slowest."""
         return {"bsp": 0, "ssp": self.bound, "asp": math.inf}[self.sync]
+
+    def tune(self, recipe: Recipe, workers: int) -> Recipe:
+        """What trains well on one device: replicas take everybody's steps, not only their own."""
+        return recipe
 
     async def worker(self, node: Node) -> None:
         me = _Member(self, node)
