@@ -11,7 +11,6 @@ averaged. What the paper leaves open was chosen so that its invariants hold: see
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -52,7 +51,10 @@ class PraguePong(Message, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prague(Peers):
-    """Step, ask for a group, take its mean, again."""
+    """Step, ask for a group, take its mean, again.
+
+    Members of a group wait for its slowest, so work is planned as for lock-step: ``limit`` stays 0.
+    """
 
     name: ClassVar[str] = "prague"
 
@@ -73,11 +75,6 @@ class Prague(Peers):
             check_choice("inter_intra", self.inter_intra, ("auto", "on", "off"))
         if not isinstance(self.prefetch, bool):
             raise InputError(f"prefetch is {self.prefetch!r}", remedy="give true or false")
-
-    @property
-    def limit(self) -> float:  # type: ignore[override]
-        """A schedule keeps everybody in step; a generator lets the fast go on."""
-        return 0 if self.generator == "static" else math.inf
 
     async def worker(self, node: Node) -> None:
         if self.generator == "static":
