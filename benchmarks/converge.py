@@ -14,13 +14,14 @@ import argparse
 import json
 import os
 import statistics
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from trials import Row, final_accuracy, follow, known, perform, reached
 
 ROOT = Path(__file__).parent.parent
 SEEDS = (0, 1, 2)
@@ -89,10 +90,6 @@ class Item:
     def key(self) -> str:
         return json.dumps([self.study, self.strategy, self.parameters, self.factor, self.seed, self.search])
 
-    @property
-    def label(self) -> str:
-        return " ".join([self.strategy, *(f"{key}={value}" for key, value in self.parameters)])
-
 
 def job_of(item: Item, folders: dict[str, str]) -> Any:
     """The study's job."""
@@ -118,55 +115,13 @@ def job_of(item: Item, folders: dict[str, str]) -> Any:
 _TASKS = {"fashion": "fashion_mnist", "caltech": "caltech101"}
 
 
-def run(item: Item, folders: dict[str, str]) -> dict[str, Any]:
-    """Simulate one run; accuracy, time, bytes and cost at every evaluation."""
-    from littoral.errors import LittoralError
-    from littoral.events import Evaluated
-    from littoral.learning.task import load_task
-    from littoral.planning.planner import make_plan
-    from littoral.result import Tally
-    from littoral.run import open_session
-    from littoral.supervisor import Supervisor
-    from littoral.testing import MemoryKeeper
-
-    row: dict[str, Any] = {"key": item.key, "started": time.time()}
-    try:
-        job = job_of(item, folders)
-        task = load_task(job.task, job.task_options, job.recipe)
-        plan = make_plan(job, task.footprint(), task.recipe)
-    except LittoralError as refusal:
-        return row | {"refused": str(refusal)}
-    session = open_session(job, task, plan, MemoryKeeper(), seed=item.seed)
-    supervisor, tally, curve = Supervisor(plan), Tally(job, plan, task.footprint(), item.seed), []
-    for event in session.events():
-        tally.update(event)
-        if isinstance(event, Evaluated):
-            so_far = tally.result()
-            curve.append([event.t, event.samples, event.accuracy, event.loss, so_far["wan_bytes"],
-                          so_far["cost_usd"], so_far["bytes_sent"]])  # fmt: skip
-        for command in supervisor.handle(event):
-            session.perform(command)
-    result = tally.result()
-    kept = ("reason", "time_s", "samples", "bytes_sent", "wan_bytes", "cost_usd", "slo")
-    return row | {
-        "curve": curve, "took_s": time.time() - row["started"], "workers": len(plan.workers),
-        "pooled": tally.pooled_samples_per_s(), **{name: result[name] for name in kept},
-    }  # fmt: skip
+def trial(key: str, folders: dict[str, str]) -> Row:
+    """One run, from its key."""
+    study, strategy, parameters, factor, seed, search = json.loads(key)
+    return follow(job_of(Item(study, strategy, tuple(map(tuple, parameters)), factor, seed, search), folders))
 
 
 # -- what to run --------------------------------------------------------------------------------------------------
-
-
-def known(out: Path) -> dict[str, dict[str, Any]]:
-    """Rows of earlier runs; a line cut short does not count."""
-    rows = {}
-    for line in out.read_text().splitlines() if out.exists() else ():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        rows[row["key"]] = row
-    return rows
 
 
 def search_items(studies: Sequence[str]) -> Iterator[Item]:
@@ -177,7 +132,7 @@ def search_items(studies: Sequence[str]) -> Iterator[Item]:
                 yield Item(study, strategy, tuple(parameters.items()), factor, SEARCH_SEED, True)
 
 
-def final_items(studies: Sequence[str], rows: dict[str, dict[str, Any]]) -> Iterator[Item]:
+def final_items(studies: Sequence[str], rows: dict[str, Row]) -> Iterator[Item]:
     """Three seeds of every strategy with the rate that was found."""
     for seed in SEEDS:
         for study in studies:
@@ -187,7 +142,7 @@ def final_items(studies: Sequence[str], rows: dict[str, dict[str, Any]]) -> Iter
                     yield Item(study, strategy, tuple(parameters.items()), factor, seed, False)
 
 
-def best_factor(study: str, strategy: str, parameters: Any, rows: dict[str, dict[str, Any]]) -> float | None:
+def best_factor(study: str, strategy: str, parameters: Any, rows: dict[str, Row]) -> float | None:
     """The factor with which the search ended best; None if the strategy was refused."""
     found = {}
     for factor in FACTORS:
@@ -197,46 +152,7 @@ def best_factor(study: str, strategy: str, parameters: Any, rows: dict[str, dict
     return max(found, key=found.__getitem__) if found else None
 
 
-def final_accuracy(row: dict[str, Any]) -> float:
-    """The median of the last three evaluations."""
-    return statistics.median(point[2] for point in row["curve"][-3:])
-
-
-def perform(items: Sequence[Item], out: Path, folders: dict[str, str], jobs: int, deadline: float) -> None:
-    """Run what is missing, in parallel; every row is kept at once. Nothing is begun after the deadline."""
-    done = known(out)
-    todo = [item for item in items if item.key not in done]
-    began = time.time()
-    print(f"{len(todo)} of {len(items)} runs to do", file=sys.stderr, flush=True)
-    with ProcessPoolExecutor(jobs) as pool, out.open("a") as file:
-        waiting = iter(todo)
-        running = {pool.submit(run, item, folders): item for item, _ in zip(waiting, range(jobs), strict=False)}
-        count = 0
-        while running:
-            future = next(as_completed(running))
-            item, count = running.pop(future), count + 1
-            row = future.result()
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            text = row.get("refused") or f"{final_accuracy(row):.4f} {row['reason']} in {row['took_s']:.0f} s"
-            print(f"{time.time() - began:5.0f} s  {count}/{len(todo)}  {item.study}, {item.label}, x{item.factor:g}, "
-                  f"seed {item.seed}: {text}", file=sys.stderr, flush=True)  # fmt: skip
-            following = next(waiting, None) if time.time() < deadline else None
-            if following is not None:
-                running[pool.submit(run, following, folders)] = following
-
-
 # -- what came out ------------------------------------------------------------------------------------------------
-
-
-def reached(row: dict[str, Any], target: float) -> list[float] | None:
-    """The first evaluation at which the median of three consecutive ones passes the target."""
-    curve = row["curve"]
-    for last in range(2, len(curve)):
-        if statistics.median(point[2] for point in curve[last - 2 : last + 1]) >= target:
-            point: list[float] = curve[last]
-            return point
-    return None
 
 
 def tables(out: Path) -> str:
@@ -326,8 +242,11 @@ def main() -> None:
     folders = {name: folder for name, folder in (("fashion", asked.data), ("caltech", asked.caltech)) if folder}
     studies = [study for study in asked.studies.split(",") if STUDIES[study].task in folders]
     deadline = time.time() + 60 * asked.minutes
-    perform(list(search_items(studies)), asked.out, folders, asked.jobs, deadline)
-    perform(list(final_items(studies, known(asked.out))), asked.out, folders, asked.jobs, deadline)
+    each = partial(trial, folders=folders)
+    keys = [item.key for item in search_items(studies)]
+    rows = perform(each, keys, asked.out, jobs=asked.jobs, deadline=deadline)
+    keys = [item.key for item in final_items(studies, rows)]
+    perform(each, keys, asked.out, jobs=asked.jobs, deadline=deadline)
 
 
 if __name__ == "__main__":

@@ -106,6 +106,11 @@ class Holder:
         self._seen = 0.0  # samples whose gradients are in the vector
         self._optimizer: Optimizer | None = None  # a worker that only pushes gradients never needs one
 
+    @property
+    def trained(self) -> int:
+        """How many of its elements learn; those behind them are carried statistics."""
+        return min(max(self._trained, 0), len(self.vector))
+
     def load(self, vector: Tensor, start: int = 0) -> None:
         """Copy a slice in."""
         self._own()
@@ -170,6 +175,11 @@ class Learner(Holder):
         self.replica = Replica(task, seed)
         self._shards = shards
         super().__init__(self.replica.vector, recipe or task.recipe, self.replica.trained)
+
+    @property
+    def segments(self) -> tuple[tuple[int, int], ...]:
+        """Where each tensor that learns begins and ends in the vector."""
+        return self.replica.segments
 
     def gradient(self, spans: Sequence[Span]) -> tuple[Tensor, float]:
         """The mean gradient of some samples, and their loss."""

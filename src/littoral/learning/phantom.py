@@ -52,6 +52,16 @@ class PhantomModel:
     def __init__(self, length: int) -> None:
         self.vector = Phantom(length)
 
+    @property
+    def segments(self) -> tuple[tuple[int, int], ...]:
+        """One tensor."""
+        return ((0, len(self.vector)),)
+
+    @property
+    def trained(self) -> int:
+        """All of it."""
+        return len(self.vector)
+
     def gradient(self, spans: Sequence[Any]) -> tuple[Phantom, None]:
         """A gradient's weight."""
         return self.vector, None

@@ -9,6 +9,7 @@ Integer buffers (``num_batches_tracked``) stay outside. Dropout draws from torch
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor, nn
@@ -48,6 +49,12 @@ class Replica:
 
     def __len__(self) -> int:
         return len(self.vector)
+
+    @property
+    def segments(self) -> tuple[tuple[int, int], ...]:
+        """Where each tensor that learns begins and ends in the vector."""
+        ends = [0, *accumulate(parameter.numel() for parameter in self._learning)]
+        return tuple((start, stop) for start, stop in pairwise(ends) if stop > start)
 
     def gradient(self, x: Tensor, y: Tensor) -> tuple[Tensor, float]:
         """A fresh vector of what this batch says, and its loss; the replica itself is left unchanged."""

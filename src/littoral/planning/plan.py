@@ -86,7 +86,7 @@ class Plan:
     alpha: float = 0.5
     wire: str = "float32"  # how a strategy's vectors cross
     topology: Topology | None = None  # who talks to whom, where the strategy has no other rule
-    rates: dict[str, dict[str, float]] = field(default_factory=dict)  # bytes/s from worker to worker, where it matters
+    rates: dict[str, dict[str, float]] = field(default_factory=dict)  # bytes/s from node to node, where it matters
     predicted: Prediction
     reasons: tuple[str, ...] = ()
     alternatives: tuple[Alternative, ...] = ()  # the best first, where the strategy was chosen

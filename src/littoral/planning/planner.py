@@ -156,7 +156,7 @@ def _draft_with(
         planner=job.planner, strategy=job.strategy, parameters=dict(job.parameters), workers=workers, servers=servers,
         epochs=job.epochs, split=job.split, alpha=job.alpha, wire=job.wire, predicted=predicted,
         reasons=_reasons(setting, workers, servers), topology=wiring.wire(setting, workers, strategy, job.seed),
-        rates=wiring.rates(setting, workers, strategy),
+        rates=wiring.rates(setting, (*workers, *servers), strategy),
     )  # fmt: skip
 
 

@@ -8,8 +8,10 @@ from typing import Any
 from littoral.continuum.link import HEADER_BYTES
 from littoral.planning.flows import all_at_once
 from littoral.planning.paces import Setting, step_seconds
-from littoral.planning.plan import Worker
+from littoral.planning.plan import Server, Worker
 from littoral.planning.topology import Topology, make_topology
+
+UNLIMITED = 1e18  # bytes/s where nothing limits, as on one device: plans are JSON, which knows no infinity
 
 
 def wire(setting: Setting, workers: Sequence[Worker], strategy: Any, seed: int) -> Topology | None:
@@ -38,11 +40,11 @@ def wire(setting: Setting, workers: Sequence[Worker], strategy: Any, seed: int) 
     return topology
 
 
-def rates(setting: Setting, workers: Sequence[Worker], strategy: Any) -> dict[str, dict[str, float]]:
-    """What each way between two workers carries alone, for strategies that suit what they send to it (``by_rate``)."""
+def rates(setting: Setting, nodes: Sequence[Worker | Server], strategy: Any) -> dict[str, dict[str, float]]:
+    """What each way between two nodes carries alone, for strategies that suit what they send to it (``by_rate``)."""
     if not getattr(strategy, "by_rate", False):
         return {}
     return {
-        a.name: {b.name: setting.routes.between(a.device, b.device).rate() for b in workers if b is not a}
-        for a in workers
+        a.name: {b.name: min(setting.routes.between(a.device, b.device).rate(), UNLIMITED) for b in nodes if b is not a}
+        for a in nodes
     }

@@ -40,6 +40,15 @@ class Clocks:
             self._at[node] = self.slowest
             self._count[self.slowest] += 1
 
+    def reach(self, node: str, clock: int) -> None:
+        """``node`` is known to have completed ``clock`` iterations; who was not there yet is admitted at them."""
+        if node in self._at:
+            self._move(node, max(clock, self._at[node]))
+            return
+        self.slowest = min(clock, self.slowest) if self._at else clock
+        self._at[node] = clock
+        self._count[clock] += 1
+
     def remove(self, node: str) -> None:
         """Nobody waits for ``node`` any more."""
         if node in self._at:
@@ -47,7 +56,11 @@ class Clocks:
 
     def may_start(self, node: str) -> bool:
         """Whether the bound lets ``node`` begin its next iteration."""
-        return self._at[node] - self.slowest <= self._bound
+        return self.allows(self._at[node])
+
+    def allows(self, clock: int) -> bool:
+        """Whether the bound lets somebody who completed ``clock`` iterations begin the next; nobody binds nobody."""
+        return not self._at or clock - self.slowest <= self._bound
 
     def _move(self, node: str, clock: int) -> None:
         before, self._at[node] = self._at[node], clock

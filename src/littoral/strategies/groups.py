@@ -50,7 +50,10 @@ async def average(
         else:
             share = await _hear(node, GroupShare, peer, number)
             shares.append((_decoded(codec, share.vector, mine), share.weight))
-    outcome = _coded(codec, node.model.mean(shares))
+    mean = node.model.mean(shares)
+    if codec is None and node.plan.wire == "float16":
+        mean = mean.half().float()  # as the others get it
+    outcome = _coded(codec, mean)
     for peer in group:
         if peer != node.name:
             await node.send(peer, GroupMean(number, outcome))

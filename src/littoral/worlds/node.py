@@ -8,7 +8,7 @@ started again with the new membership; samples it had leased and not committed a
 from __future__ import annotations
 
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -107,6 +107,16 @@ class Model(Protocol):
         """The live flat vector."""
         ...
 
+    @property
+    def segments(self) -> tuple[tuple[int, int], ...]:
+        """A worker's: where each tensor that learns begins and ends in the vector; what follows is carried along."""
+        ...
+
+    @property
+    def trained(self) -> int:
+        """How many of its elements learn; the rest, at its end, are carried statistics."""
+        ...
+
     def load(self, vector: Any, start: int = 0) -> None:
         """Copy a (slice of a) vector in."""
         ...
@@ -129,6 +139,7 @@ class Model(Protocol):
 
 
 N = TypeVar("N", bound=Message)
+T = TypeVar("T")
 
 
 class Node(Protocol):
@@ -141,7 +152,7 @@ class Node(Protocol):
 
     @property
     def generation(self) -> int:
-        """How often the group has begun together: it is more than 1 after a member came or went, or a rollback."""
+        """How often the group has begun together: more than 1 after a member came or went, a rollback or a resume."""
         ...
 
     @property
@@ -190,8 +201,8 @@ class Node(Protocol):
         """Do nothing for a while."""
         ...
 
-    def spawn(self, program: Coroutine[Any, Any, Any]) -> None:
-        """Run a coroutine beside this one; it ends with the node."""
+    def spawn(self, program: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        """Run a coroutine beside this one; it ends with the node. Awaiting what is returned gives its result."""
         ...
 
     def random(self, stream: str) -> random.Random:

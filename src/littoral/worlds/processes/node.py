@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from littoral.events import Computed, Event
 from littoral.learning.leases import Lease
@@ -22,6 +22,8 @@ from littoral.worlds.processes.control import CommitLeases, ReleaseLeases, Round
 from littoral.worlds.processes.exchange import exchange
 from littoral.worlds.processes.leasing import Leasing
 from littoral.worlds.wire.endpoint import Arrival, Endpoint, PeerGone
+
+T = TypeVar("T")
 
 INLINE_BYTES = 1 << 20  # an update of less than this is over before a thread would have begun
 
@@ -82,7 +84,7 @@ class ProcessNode:
         self._work: _Work | None = None
         self._unused: Lease | None = None  # whose gradient was dropped, for the model changed under it
         self._fences: dict[str, int] = {}
-        self._committed = False  # whether an update is due for what was committed
+        self._owing: asyncio.Task[Any] | None = None  # the task that owes that update
         self._settled = asyncio.Event()
         self._settled.set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mathematics")
@@ -129,6 +131,8 @@ class ProcessNode:
         return await asyncio.get_running_loop().run_in_executor(self._thread, act, *arguments)
 
     async def send(self, target: str, message: Message) -> None:
+        if target == self.name:  # from one task of the program to another
+            return self.take(News(self.name, message, self.generation))
         # One priority for all of a strategy's messages: they must not overtake each other.
         with suppress(PeerGone):  # to somebody who has left: nobody misses it
             await self._endpoint.send(target, narrowed(message) if self.narrow else message, tag=self.generation)
@@ -192,10 +196,11 @@ class ProcessNode:
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
-    def spawn(self, program: Coroutine[Any, Any, Any]) -> None:
+    def spawn(self, program: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.ensure_future(program)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+        return task
 
     def random(self, stream: str) -> random.Random:
         return random.Random(f"{self._seed}/{self.name}/{stream}")
@@ -263,11 +268,14 @@ class ProcessNode:
         self._fences[worker] = below
 
     def _due(self) -> None:
+        self._owing = asyncio.current_task()
         self._settled.clear()
 
     def settle(self) -> None:
-        """Whatever was committed is in the model."""
-        self._settled.set()
+        """Whatever this task committed is in the model: another task that goes on says nothing about it."""
+        if self._owing is None or self._owing is asyncio.current_task() or self._owing.done():
+            self._owing = None
+            self._settled.set()
 
     async def settled(self) -> None:
         """Wait until nothing is half done."""

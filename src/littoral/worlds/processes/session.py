@@ -149,6 +149,7 @@ class Session:
 
     def resume(self) -> float:
         self._resume_from, self._since = self.judge.recall()
+        self.generation = self.group = 2  # it has begun together before
         if self.judge.members_then() != set(self.members):  # those excluded then have no work of their own now
             self.books.ledger.rebalance({worker.name: float(worker.shard) for worker in self.plan.workers})
         self.emit(Resumed(self._since, self._since, self.books.ledger.done))

@@ -130,6 +130,48 @@ class Kernel:
                 self.now = now = heap[0][0]
 
 
+class Task(Coroutine[Any, Any, Any]):
+    """A coroutine that others may await while the kernel drives it: they get its result."""
+
+    __slots__ = ("_done", "_kernel", "_program", "_result", "_waiting")
+
+    def __init__(self, kernel: Kernel, program: Program) -> None:
+        self._kernel, self._program = kernel, program
+        self._waiting: list[Resume] = []
+        self._done, self._result = False, None
+
+    def send(self, value: Any) -> Any:
+        """Go on; at its end, wake those who wait for it."""
+        try:
+            return self._program.send(value)
+        except StopIteration as end:
+            self._finish(end.value)
+            raise
+
+    def throw(self, *error: Any) -> Any:
+        """Go on with an exception."""
+        try:
+            return self._program.throw(*error)
+        except StopIteration as end:
+            self._finish(end.value)
+            raise
+
+    def close(self) -> None:
+        """End where it stands."""
+        self._program.close()
+
+    def __await__(self) -> Generator[None, Any, Any]:
+        if not self._done:
+            self._waiting.append(self._kernel.current)
+            yield None
+        return self._result
+
+    def _finish(self, result: Any) -> None:
+        self._done, self._result = True, result
+        for waiting in self._waiting:
+            self._kernel.call_soon(waiting)
+
+
 class Mailbox(Generic[T]):
     """Messages to one reader, in order of arrival; ``put`` may be delayed by a latency."""
 

@@ -12,7 +12,7 @@ from littoral.learning.leases import Lease
 from littoral.planning.collective import cut, ends
 from littoral.planning.plan import Plan
 from littoral.worlds.node import Gradient, Joined, Left, Message, Model, PeerLost, Received, Reduced, narrowed, widened
-from littoral.worlds.simulated.kernel import Resume, sleep
+from littoral.worlds.simulated.kernel import Resume, Task, sleep
 from littoral.worlds.simulated.machine import Machine, noise
 
 if TYPE_CHECKING:
@@ -128,8 +128,10 @@ class SimulatedNode:
     async def sleep(self, seconds: float) -> None:
         await sleep(seconds)
 
-    def spawn(self, program: Coroutine[Any, Any, Any]) -> None:
-        self.tasks.add(self._kernel.spawn(program))
+    def spawn(self, program: Coroutine[Any, Any, Any]) -> Task:
+        task = Task(self._kernel, program)
+        self.tasks.add(self._kernel.spawn(task))
+        return task
 
     def random(self, stream: str) -> random.Random:
         return self._session.random(f"{self.name}/{stream}")

@@ -179,7 +179,7 @@ class Session:
         node = self.nodes[name]
         if node.alive and not self.halted:
             node.running = True
-            node.spawn(self._life(node))
+            node.tasks.add(self.kernel.spawn(self._life(node)))
 
     async def _life(self, node: SimulatedNode) -> None:
         self.emit(NodeStarted(self.kernel.now, node.name))
@@ -252,6 +252,7 @@ class Session:
     def resume(self) -> float:
         """Begin from the last checkpoint instead of from nothing, with every worker of the plan; when it was."""
         saved = self.membership.restore()
+        self.generation = 1  # it has begun together before
         self.kernel.now = self.books.last_use_s = since = float(saved["t"])
         if "apps" in saved:
             self.apps.restore(saved["apps"])
