@@ -15,7 +15,6 @@ the others' models forward, not the end of the slow worker's epochs.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -111,11 +110,6 @@ class Hop(Peers):
                 raise InputError(f"topology {topology.name!r} lets {node} keep nothing of its own model",
                                  remedy="take another topology, or other weights", key="strategy")  # fmt: skip
 
-    @property
-    def limit(self) -> float:  # type: ignore[override]
-        """All go at one pace in the end, whatever the bound between; unless the slow may skip."""
-        return math.inf if self.max_jump else 0
-
     async def worker(self, node: Node) -> None:
         walker = Walker(self, node)
         while True:
@@ -189,7 +183,7 @@ class Walker:
         jump = min(lag, self.hop.max_jump, self.hop.max_ig)
         await self.tokens.take(jump)
         self.number += jump
-        await self.reduce(self.number - 1)  # what others send for it: they skip nothing before my tokens say I am past
+        await self.reduce(self.number - 1)  # nobody skips it, nor withholds it from me, before my tokens are out
         self.node.model.forget()
         await self.tokens.give(jump)
 
