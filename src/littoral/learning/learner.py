@@ -23,7 +23,7 @@ from littoral.learning.optim import Optimizer, make_optimizer
 from littoral.learning.replica import Replica
 from littoral.learning.task import Dataset, Recipe, Task
 
-LINEAR_LIMIT = 8.0
+LINEAR_LIMIT = 4.0
 
 
 def step_scale(recipe: Recipe, samples: float, seen: float = math.inf) -> float:

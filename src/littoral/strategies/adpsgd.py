@@ -88,7 +88,7 @@ class AdPsgd(Peers):
             if asked and (reply := await self._reply(node, asked)):
                 own.average(reply.vector, asked.sent)
                 asked = None
-            moved = await displacement(node, gradient)
+            moved = await displacement(node, gradient, self.boost)
             own.x = own.x + moved  # not before: it may have been averaged meanwhile
 
     async def _reply(self, node: Node, asked: Asked) -> AveragingReply | None:

@@ -9,8 +9,8 @@ back is mixed with what has been learned meanwhile. Asynchronous (Liu et al. 202
 model, applies every change as it comes with delayed momentum, and tells each worker how many steps to take so that all
 report in the same rhythm.
 
-Changes are weighed by planned batches. A group that changed begins again from the mean of its models, without momentum:
-an outer step is done wholly or not at all, for it needs only local values once the mean is there.
+Changes are weighed by the roots of planned batches. A group that changed begins again from the mean of its models,
+without momentum: an outer step is done wholly or not at all, for it needs only local values once the mean is there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from littoral.errors import InputError
 from littoral.learning.codecs import Codec, make_codec
 from littoral.strategies.groups import average
 from littoral.strategies.outer import DelayedNesterov, Nesterov
-from littoral.strategies.peers import Peers, rest, step
+from littoral.strategies.peers import Peers, rest, step, weight
 from littoral.strategies.strategy import check_choice, check_number, check_whole
 from littoral.worlds.node import Message, Node
 
@@ -94,7 +94,7 @@ class DiLoCo(Peers):
     async def worker(self, node: Node) -> None:
         theta = node.model.snapshot()
         if node.generation > 1:
-            theta = await average(node, node.members, theta, weight=float(node.plan.worker(node.name).batch))
+            theta = await average(node, node.members, theta, weight=weight(node.plan.worker(node.name).batch))
             node.model.load(theta)
         await (self._together if self.mode == "sync" else self._apart)(node, theta)
 
@@ -104,7 +104,7 @@ class DiLoCo(Peers):
         parts = [Fragment(self, node, theta, number) for number in range(self.fragments)]
         interval = self.period // self.fragments
         for number in count(1):
-            if not await step(node, await node.compute(), weighed=True):
+            if not await step(node, await node.compute(), self.boost, weighed=True):
                 await rest(node)
             # Which fragment follows from how many exchanges there were: the same for all, whatever else they did.
             meeting, since = divmod(number, interval)
@@ -137,7 +137,7 @@ class DiLoCo(Peers):
         done, seconds = 0, 0.0
         for _ in range(steps):
             began = node.now
-            if await step(node, await node.compute(), weighed=True):
+            if await step(node, await node.compute(), self.boost, weighed=True):
                 done, seconds = done + 1, seconds + node.now - began
             else:
                 await rest(node)
@@ -153,7 +153,7 @@ class Fragment:
     def __init__(self, strategy: DiLoCo, node: Node, theta: Any, number: int) -> None:
         ends = [round(i * len(theta) / strategy.fragments) for i in (number, number + 1)]
         self._strategy, self._node, self._place = strategy, node, slice(*ends)
-        self._weight = float(node.plan.worker(node.name).batch)
+        self._weight = weight(node.plan.worker(node.name).batch)
         self._codec = _codec(strategy.codec)
         self._theta = theta[self._place]
         self._outer = Nesterov(
@@ -182,13 +182,13 @@ class Host:
     """The common model of an asynchronous group, at its first member."""
 
     def __init__(self, strategy: DiLoCo, node: Node, theta: Any) -> None:
-        batches = {member: node.plan.worker(member).batch for member in node.members}
+        weights = {member: weight(node.plan.worker(member).batch) for member in node.members}
         self._strategy, self._node, self._theta = strategy, node, theta
         self._codec = _codec(strategy.codec)
-        self._shares = {member: batch / sum(batches.values()) for member, batch in batches.items()}
+        self._shares = {member: each / sum(weights.values()) for member, each in weights.items()}
         self._speeds = planned_speeds(node)
         self._outer = DelayedNesterov(
-            lr=strategy.outer_lr, momentum=strategy.outer_momentum, trained=node.model.trained, every=len(batches)
+            lr=strategy.outer_lr, momentum=strategy.outer_momentum, trained=node.model.trained, every=len(weights)
         )
 
     async def serve(self) -> None:

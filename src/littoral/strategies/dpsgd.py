@@ -83,11 +83,11 @@ class Dpsgd(Peers):
             if gradient.lease is None:
                 await rest(node)
             if self.adapt == "before":
-                await step(node, gradient)
+                await step(node, gradient, self.boost)
                 await exchange.offer(number)
             node.model.load(await exchange.mixed(number))
             if self.adapt == "after":
-                await step(node, gradient)
+                await step(node, gradient, self.boost)
             number += 1
 
 

@@ -22,6 +22,8 @@ from littoral.strategies.federated_desks import Buffer, Desk, Mixture, Rounds
 from littoral.strategies.strategy import Models, Source, check_choice, check_number, check_whole
 from littoral.worlds.node import Joined, Left, Message, Node
 
+WILD = 8.0  # times its own batch that a client may step for: beyond, models of small batches go astray
+
 
 class FedPull(Message, frozen=True):
     """I am new here: send me the model when I may train."""
@@ -89,7 +91,8 @@ class Federated(ABC):
             slope = gradient.vector
             if self.rho:
                 slope = slope + (node.model.vector - given.vector) * self.rho
-            await node.update(slope, given.batch, gradient.samples / planned.batch)
+            length = min(given.batch, WILD * planned.batch)
+            await node.update(slope, length, gradient.samples / planned.batch)
             leases.append(gradient.lease)
         return tuple(leases)
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from littoral.strategies.outer import Nesterov
+from littoral.strategies.peers import BOOST
 from littoral.worlds.node import Node
 
 if TYPE_CHECKING:
@@ -92,12 +93,12 @@ class Desk(ABC):
         return list(self.waiting)
 
     def batch(self, chosen: Sequence[str]) -> float:
-        """For how many samples local steps are to be: those of all clients' steps, over the root of their number.
+        """For how many samples local steps are to be: as many mean batches as the root of the number of clients.
 
-        All of them proved too much for stale reports (digits, 6 and 8 clients), the client's own too little.
+        The batches of all of them proved too much for stale reports (digits, 6 and 8 clients), one too little.
         """
         clients = [*self.training, *self.waiting]
-        return self._batches(clients) / math.sqrt(len(clients))
+        return self._batches(clients) / len(clients) * min(math.sqrt(len(clients)), BOOST)
 
     def _batches(self, clients: Sequence[str]) -> float:
         return float(sum(self.node.plan.worker(client).batch for client in clients))
@@ -128,8 +129,8 @@ class Rounds(Desk):
         return sorted(self._dice.sample(sorted(self.waiting), count))
 
     def batch(self, chosen: Sequence[str]) -> float:
-        """All that are averaged: an epoch moves the model about as far as it does in synchronous SGD."""
-        return self._batches(chosen)
+        """All that are averaged, up to ``BOOST`` of them: an epoch then gets as far as one of synchronous SGD."""
+        return self._batches(chosen) / len(chosen) * min(float(len(chosen)), BOOST)
 
     def merged(self, reports: list[FedReport]) -> Any:
         ordered = sorted(reports, key=lambda report: report.leases[0].worker)  # sums must not depend on who was first

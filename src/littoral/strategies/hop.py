@@ -115,14 +115,14 @@ class Hop(Peers):
         while True:
             await walker.skip()
             if self.order == "serial":
-                await step(node, await work(node))
+                await step(node, await work(node), self.boost)
                 await walker.send()
                 await walker.reduce(walker.number)
             else:
                 await walker.send()
                 gradient = await work(node)
                 await walker.reduce(walker.number)
-                await step(node, gradient)
+                await step(node, gradient, self.boost)
             await walker.advance()
 
 

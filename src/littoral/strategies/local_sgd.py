@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 from littoral.errors import InputError
 from littoral.strategies.groups import average
-from littoral.strategies.peers import Peers, others, rest, sites
+from littoral.strategies.peers import Peers, others, rest, sites, step, weight
 from littoral.strategies.strategy import check_number, check_whole
 from littoral.worlds.node import Gradient, Message, Node
 
@@ -63,7 +63,7 @@ class LocalSgd(Peers):
             )
 
     async def worker(self, node: Node) -> None:
-        weights = {member: math.sqrt(node.plan.worker(member).batch) for member in node.members}
+        weights = {member: weight(node.plan.worker(member).batch) for member in node.members}
         near = sites(node)[node.plan.worker(node.name).site]
         alone_from = self.post * _steps(node)
         before = 0  # steps of those who began before us
@@ -76,7 +76,7 @@ class LocalSgd(Peers):
             gradient = await node.compute()
             if number == 1 and node.generation > 1 and self.post:
                 before = await _progress(node, gradient)
-            if not await _step(node, gradient, weights):
+            if not await step(node, gradient, self.boost, weighed=True):
                 await rest(node)
             if before + number <= alone_from:
                 node.model.load(slow.restart(await self._mean(node, number, weights)))
@@ -121,18 +121,6 @@ class _SlowMotion:
         """Go on from here."""
         self._last = mean
         return mean
-
-
-async def _step(node: Node, gradient: Gradient, weights: dict[str, float]) -> bool:
-    """Use a gradient on the own model: its share of all samples, over the own share of the mean."""
-    if gradient.lease is None:
-        return False
-    (valid,) = await node.commit([gradient.lease])
-    if valid:
-        total = float(sum(node.plan.worker(member).batch for member in node.members))
-        share = sum(weights.values()) / weights[node.name]
-        await node.update(gradient.vector, total, gradient.samples / total * share)
-    return valid
 
 
 async def _progress(node: Node, gradient: Gradient) -> int:

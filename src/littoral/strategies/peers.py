@@ -6,7 +6,9 @@ member comes or goes, every program begins again with the model it has and witho
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from littoral.learning.task import Recipe
@@ -14,6 +16,7 @@ from littoral.planning.plan import Plan
 from littoral.strategies.strategy import Models, Source, check_number
 from littoral.worlds.node import Gradient, Node
 
+BOOST = 3.0  # times its own batch that a model may step for
 PAUSE_S = 0.05  # least length of a round of a worker that has nothing to compute
 
 
@@ -21,17 +24,14 @@ PAUSE_S = 0.05  # least length of a round of a worker that has nothing to comput
 class Peers:
     """A base with the answers that most of them give; a strategy adds its name, its parameters and ``worker``.
 
-    ``boost`` bounds how bold single models are. The mean of n models moves as far per sample as synchronous SGD moves
-    (see ``step``), for which each one must go n times as far as its own batch deserves; that is too far for models
-    that are mixed seldom or with few others. Beyond ``boost`` workers the learning rate is therefore lowered, to that
-    of ``boost`` workers.
+    ``boost`` bounds how bold single models are: see ``stride``.
     """
 
     name: ClassVar[str]
     models: ClassVar[Models] = "own"
     limit: ClassVar[float] = 0  # iterations that workers may be apart, for planning: 0 in lock-step, else infinity
 
-    boost: float = 3.0
+    boost: float = BOOST
 
     def __post_init__(self) -> None:
         check_number("boost", self.boost, least=1.0)
@@ -41,37 +41,56 @@ class Peers:
         raise AssertionError(f"{self.name} has no servers")
 
     def tune(self, recipe: Recipe, workers: int) -> Recipe:
-        """What trains well on one device, with steps that are as bold as ``boost`` lets them be."""
-        return replace(recipe, lr=recipe.lr * min(1.0, self.boost / workers))
+        """What trains well on one device."""
+        return recipe
 
     def sources(self, plan: Plan, members: tuple[str, ...], length: int) -> list[Source]:
         """Every member."""
         return [Source(node=member, start=0, stop=length, own=True) for member in members]
 
 
-async def step(node: Node, gradient: Gradient, *, weighed: bool = False) -> bool:
-    """Use a gradient on the own model; False if there was none, or its samples are somebody else's by now.
-
-    It moves the mean of all models as far as its share of a synchronous step would. That moves everybody by lr(B)
-    times the mean gradient of all B samples; here only one of n models moves, so it goes n times its share of them,
-    n * samples / B. The step is scaled rather than averaging weights, which gossip needs to be uniform however unequal
-    the batches are. ``weighed``: models are averaged by their planned batches instead, and the step is not scaled.
-    """
+async def step(node: Node, gradient: Gradient, boost: float = BOOST, *, weighed: bool = False) -> bool:
+    """Use a gradient on the own model; False if there was none, or its samples are somebody else's by now."""
     if gradient.lease is None:
         return False
     (valid,) = await node.commit([gradient.lease])
     if valid:
         batches = {member: node.plan.worker(member).batch for member in node.members}
-        total = float(sum(batches.values()))
-        share = gradient.samples / (batches[node.name] if weighed else total / len(batches))
-        await node.update(gradient.vector, total, share)
+        length = stride(batches, node.name, boost, weighed=weighed)
+        await node.update(gradient.vector, length, gradient.samples / batches[node.name])
     return valid
 
 
-async def displacement(node: Node, gradient: Gradient) -> Any:
+def stride(batches: Mapping[str, int], me: str, boost: float = BOOST, *, weighed: bool = False) -> float:
+    """For how many samples a step of the own model is to be.
+
+    A synchronous step moves everybody by what the gradient of all samples deserves. Here only one of n models moves,
+    so for the mean of all to get as far it goes n times as far as its own batch deserves: unequal batches make steps
+    unequal, and models are averaged alike, as gossip needs it. ``weighed``: they are averaged by ``weight``, the root
+    of their batches, and steps differ by the root only; models of small batches have less to say and do not stand
+    still.
+
+    Models that are mixed seldom, or with few others, cannot bear steps for many times their batch: ``boost`` times
+    is the most. Beyond so many workers an epoch gets less far than a synchronous one, with less noise.
+
+    >>> stride({"a": 64, "b": 4}, "a"), stride({"a": 64, "b": 4}, "a", weighed=True)
+    (128.0, 80.0)
+    """
+    crowd = min(float(len(batches)), boost)
+    if not weighed:
+        return crowd * batches[me]
+    return crowd * weight(batches[me]) * sum(map(weight, batches.values())) / len(batches)
+
+
+def weight(batch: int) -> float:
+    """Of a model in averages that are weighed."""
+    return math.sqrt(batch)
+
+
+async def displacement(node: Node, gradient: Gradient, boost: float = BOOST) -> Any:
     """How far ``step`` moves the own model, which stays where it was; for strategies whose vector lives elsewhere."""
     before = node.model.snapshot()
-    await step(node, gradient)
+    await step(node, gradient, boost)
     moved = node.model.vector - before
     node.model.load(before)
     return moved

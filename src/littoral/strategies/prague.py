@@ -85,7 +85,7 @@ class Prague(Peers):
         asking = _Asking(node, host, await _round_trip(node, host) if self.prefetch else 0.0)
         while True:
             asking.begin()
-            if not await step(node, await node.compute()):
+            if not await step(node, await node.compute(), self.boost):
                 await rest(node)
             await asking.end()
             while True:
@@ -100,7 +100,7 @@ class Prague(Peers):
         teams = list(sites(node).values()) if self._layered(node) else [node.members]
         number = 0
         while True:
-            if not await step(node, await node.compute()):
+            if not await step(node, await node.compute(), self.boost):
                 await rest(node)
             groups = static_groups(teams, self.group_size, number)
             await self._reduce(node, next(tuple(group) for group in groups if node.name in group), number)

@@ -57,7 +57,7 @@ class Sgp(Peers):
             if gradient.lease is None:
                 await rest(node)
             z = node.model.snapshot()
-            await step(node, gradient)
+            await step(node, gradient, self.boost)
             x = x + (node.model.vector - z)
             row = period[number % len(period)]
             for peer, share in row.gives.items():

@@ -32,7 +32,7 @@ class FashionMnist(ImageTask):
         weight_decay: float = 0.0,
         batch: int = 32,
     ) -> None:
-        recipe = Recipe(lr=lr, momentum=momentum, weight_decay=weight_decay, batch=batch)
+        recipe = Recipe(lr=lr, momentum=momentum, weight_decay=weight_decay, batch=batch, warmup=500)
         super().__init__("fashion-mnist", Samples(shape=(1, 28, 28), classes=10), recipe, model=model, width=width)
         if samples is not None and (not isinstance(samples, int) or samples < 1):
             raise ValueError(f"samples is {samples}; give a positive whole number")
