@@ -146,13 +146,14 @@ def adpsgd(setting: str, strategy: str, parameters: dict[str, Any], folder: str,
 
 
 PS_BSP: tuple[str, dict[str, Any]] = ("parameter_server", {"mode": "bsp"})
+SHARDED: tuple[str, dict[str, Any]] = ("parameter_server", {"mode": "bsp", "servers": 11})
 PAPERS: dict[str, tuple[Any, list[str], list[tuple[str, dict[str, Any]]]]] = {
-    "gaia": (gaia, ["wan", "lan"], [PS_BSP, ("gaia", {}), ("gaia", {"hubs": 3})]),
+    "gaia": (gaia, ["wan", "lan"], [SHARDED, ("gaia", {}), ("gaia", {"hubs": 3})]),
     "prague": (prague, ["1", "2", "5"],
                [("allreduce", {}), PS_BSP, ("adpsgd", {}), ("prague", {}), ("prague", {"generator": "random"}),
                 ("prague", {"generator": "static"})]),
     "hop": (hop, ["random", "deterministic"],
-            [("hop", {}), ("hop", {"backups": 1}), ("hop", {"staleness": 5}), ("hop", {"backups": 1, "skip": 10}),
+            [("hop", {}), ("hop", {"backups": 1}), ("hop", {"staleness": 5}), ("hop", {"backups": 1, "max_jump": 10}),
              PS_BSP]),
     "dlion": (dlion, ["a", "b"],
               [("dlion", {}), ("gaia", {}), ("hop", {"backups": 1, "topology": "complete"}),
