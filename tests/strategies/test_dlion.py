@@ -191,6 +191,7 @@ def test_weighted_mean_is_the_gradient_of_all_samples(sizes: list[int]) -> None:
     job = small_job()
     task = load_task(job.task, job.task_options, job.recipe)
     replica, data = Replica(task, 0), task.data()
+    assert replica.segments[0][0] == 0 and replica.segments[-1][1] == replica.trained
     x, y = data.train_x[: sum(sizes)], data.train_y[: sum(sizes)]
     parts = [replica.gradient(*each)[0] for each in zip(torch.split(x, sizes), torch.split(y, sizes), strict=True)]
     member = SimpleNamespace(strategy=DLion(), node=SimpleNamespace(members=sizes))
@@ -227,7 +228,7 @@ def links(floor: float = 1.0, residual: bool = False, wire: str = "float32") -> 
 
     plan = SimpleNamespace(rates={}, wire=wire)
     model = SimpleNamespace(vector=torch.zeros(96), segments=SEGMENTS)
-    node: Any = SimpleNamespace(plan=plan, model=model, spawn=spawn, name="w-1")
+    node: Any = SimpleNamespace(plan=plan, model=model, spawn=spawn, name="w-1", members=("w-1", "w-2"))
     return Links(node, floor, residual)
 
 

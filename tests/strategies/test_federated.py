@@ -358,7 +358,12 @@ def check_conversation(log: Log) -> None:
     """A pull or a report per model and life, whole vectors both ways, and a last word."""
     length = len(log.story.session.nodes["ps-1"].model.vector)
     asked: dict[str, int] = defaultdict(int)
+    gradients: dict[str, Any] = {}
     for act in log.acts:
+        if act.kind == "computed":
+            gradients[act.node] = act.what
+        elif act.kind == "update":  # a step of less than a batch is that much shorter
+            assert act.what[1] == gradients[act.node].samples / log.story.plan.worker(act.node).batch
         if act.kind == "received" and act.node == "ps-1" and isinstance(act.what, FedPull | FedReport):
             asked[act.peer] += 1
         elif act.kind == "send" and isinstance(act.what, FedModel):

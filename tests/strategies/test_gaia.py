@@ -326,7 +326,10 @@ def test_it_learns_as_much_as_synchronous_training() -> None:
 
 
 def test_with_real_processes(forge: Forge) -> None:
-    check_strategy("gaia", run=lambda job: live(job, launcher=forge), continuum=coasts(2, 1), ahead=1)
+    slow = coasts(2, 1, wan=500.0)  # or so the plan says: barriers are announced, though nothing is late
+    story = check_strategy("gaia", run=lambda job: live(job, launcher=forge), continuum=slow, ahead=1)
+    crossed = {event.message for event in story.of(Sent) if event.wide_area}
+    assert crossed == {"MirrorUpdate", "MirrorClock", "MirrorBarrier"}
 
 
 def test_a_server_may_die_for_real(forge: Forge) -> None:

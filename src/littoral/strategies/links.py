@@ -26,7 +26,7 @@ class Links:
     """
 
     def __init__(self, node: Node, floor: float, residual: bool) -> None:
-        self.rates = Rates(node)
+        self.rates = Rates(node, sharing=max(1, len(node.members) - 1))  # every port is shared by all its peers
         self._floor, self._residual, self._length = floor, residual, len(node.model.vector)
         self._values = Half() if node.plan.wire == "float16" else Dense()
         self._maxn = MaxN(floor, node.model.segments)

@@ -88,7 +88,7 @@ class Mirrors:
             fresh, self.fresh, threshold = self.fresh, None, self._terms.threshold(self.clock)
             coded = self.stream.encode(fresh, weights=self._weights(), threshold=threshold)
             await self._ship(self._mates, SITE, self.clock, coded)
-            self._hold(GROUP, self._decoded(coded))
+            self._hold(GROUP, coded)
         self.group.reach(self._node.name, self.clock)
         await self._tell(self._mates, SITE, self.clock, idle=False)
         await self._relay()
@@ -124,7 +124,7 @@ class Mirrors:
             case MirrorBarrier(vector=elements):
                 self.blocked[sender] = elements
             case MirrorUpdate(vector=coded):
-                self._add(sender, self._decoded(coded))
+                self._add(sender, coded)
             case MirrorClock(scope=scope, clock=clock, idle=idle):
                 clocks, whose = (self.group if scope == SITE else self.beyond), (REST if scope == REST else sender)
                 if idle:
@@ -133,12 +133,12 @@ class Mirrors:
                     clocks.reach(whose, clock)
                 await self._relay()
 
-    def _add(self, sender: str, change: Any) -> None:
+    def _add(self, sender: str, coded: Any) -> None:
         """Not to the own residual: whoever made the change tells everybody else of it too."""
         model = self._node.model
-        model.load(model.vector + change)
+        model.load(model.vector + self._decoded(coded))
         self.blocked.pop(sender, None)
-        self._hold(REST if sender in self._hubs else GROUP, change)
+        self._hold(REST if sender in self._hubs else GROUP, coded)
 
     async def _relay(self) -> None:
         """Of a hub: pass on what is complete up to a clock that was not told yet."""
@@ -152,9 +152,9 @@ class Mirrors:
                 await self._ship(targets, scope, before[0] + 1, self._relays.encode(changes, weights=changes))
             await self._tell(targets, scope, *now)
 
-    def _hold(self, scope: str, change: Any) -> None:
+    def _hold(self, scope: str, coded: Any) -> None:
         if self._hubs:
-            self.held[scope] = _sum(self.held.get(scope), change)
+            self.held[scope] = _sum(self.held.get(scope), self._decoded(coded))
 
     # -- sending ------------------------------------------------------------------------------------------------
 
@@ -171,7 +171,11 @@ class Mirrors:
             await self._node.send(target, MirrorUpdate(scope, clock, coded))
 
     def _is_late(self, target: str, size: int) -> bool:
-        """Whether what is queued on the way takes too long. Who reads in lock-step waits for the clock anyway."""
+        """Whether what is queued on the way takes too long. Who reads in lock-step waits for the clock anyway.
+
+        By the plan's rate for a lone flow; latency is the clock's business. A barrier is behind what was sent before
+        it, which either is in time or was announced itself.
+        """
         now, rate = self._node.now, self._node.plan.rates.get(self._node.name, {}).get(target, math.inf)
         self._free_at[target] = max(now, self._free_at.get(target, 0.0)) + size / rate
         return self._terms.ahead > 0 and self._free_at[target] - now > self._terms.timely_s

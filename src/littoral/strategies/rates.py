@@ -42,12 +42,14 @@ class LinkReport(Message, frozen=True):
 class Rates:
     """A node's outgoing links. Until the first report a link's rate is what the plan says (``by_rate``).
 
-    Made at the beginning of a program; the other ends must have one too, since they answer.
+    Plans say what a link carries alone; ``sharing`` is how many messages are likely to share it, which is better too
+    many: rates that prove better are found out at once, a queue takes long to go. Made at the beginning of a program;
+    the other ends must have one too, since they answer.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, sharing: int = 1) -> None:
         self._node = node
-        self._planned = node.plan.rates.get(node.name, {})
+        self._planned = {peer: rate / sharing for peer, rate in node.plan.rates.get(node.name, {}).items()}
         self._sums: dict[str, tuple[float, float]] = {}  # bytes and seconds, old ones fading
         self._under_way: dict[str, deque[tuple[float, int]]] = defaultdict(deque)  # when it left, and bytes
         self._usual: dict[str, float] = {}  # seconds from sending to the report, queues of our own left out
