@@ -166,9 +166,9 @@ class Walker:
         else:
             heard = await self.updates.of_round(number, self.senders, quorum)
         rounds = {me: number} | {peer: update.round for peer, update in heard.items()}
-        vectors = {me: model.vector} | {peer: update.vector for peer, update in heard.items()}
         weights = shares(self.row, me, rounds, oldest, self.hop.missing)
-        model.load(model.mean([(vectors[peer], weights[peer]) for peer in sorted(vectors)]))
+        theirs = [(heard[peer].vector, weights[peer]) for peer in sorted(heard)]
+        model.load(model.mean([(model.vector, weights[me]), *theirs]))
         if self.hop.notify_ack:
             await self.tokens.give()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -14,7 +15,7 @@ class Inbox:
     def __init__(self, node: Node, kind: type[Message]) -> None:
         self._node, self._kind = node, kind
         self._kept: dict[str, dict[int, Any]] = {}
-        self._over = -1  # rounds up to this one are nobody's concern any more
+        self._over = -math.inf  # rounds up to this one are nobody's concern any more
 
     async def of_round(self, number: int, senders: Collection[str], quorum: int | None = None) -> dict[str, Any]:
         """Messages of round ``number``: at least ``quorum`` of the senders' (all by default), and what else is here.
