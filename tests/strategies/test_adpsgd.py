@@ -165,6 +165,7 @@ def test_averages_change_two_models_and_keep_their_sum(case: Case, settings: dic
     """Invariants 2 and 5, with steps between request and reply, and with requests in the middle of steps."""
     START.clear()
     log = spied(case.job("test_adpsgd:NudgedAdPsgd", epochs=1, samples=48, **settings))
+    assert log.story.reason == "epochs"
     book = Book(settings["lead"])
     for act in log.acts:
         book.enter(act)

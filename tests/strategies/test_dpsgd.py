@@ -106,7 +106,7 @@ def test_mixing_keeps_the_mean_and_contracts_as_the_weights_say(
         links = sorted(arc for arc in wired.arcs() if arc[0] < arc[1])
         dropped = data.draw(st.lists(st.sampled_from(links), unique=True, max_size=3))
         wired = replace(wired, rounds=(without_links(wired.rounds[0], dropped), *wired.rounds[1:]))
-    simulate(job, plan=replace(plan, topology=wired))
+    assert simulate(job, plan=replace(plan, topology=wired)).reason == "epochs"
     rounds, n = check_mixing(wired), len(wired.nodes)
     if not dropped and (topology == "base-k" or (topology == "one-peer-exponential" and not n & (n - 1))):
         assert len(rounds) <= wired.period or spread(rounds[wired.period]) < 1e-4
@@ -145,7 +145,7 @@ def test_both_ends_hold_the_same_copies_and_the_mean_stays(
     settings = {"topology": topology, "codec": codec, "adapt": adapt, "gamma": gamma}
     with patch.object(dpsgd, "Coded", WatchedCopies):
         log = spied(case.job("test_dpsgd:StillDpsgd", epochs=1, samples=48, **settings))
-    assert HELD
+    assert log.story.reason == "epochs" and HELD
     assert all(torch.equal(copy, COPIES[link]) for link, copy in HELD.items())
     rounds = starts([worker.name for worker in log.story.plan.workers])
     for models in rounds[1:]:

@@ -106,6 +106,7 @@ def test_mass_is_conserved_and_weights_stay_positive(case: Case, overlap: int, s
     """Invariants 1 to 3: every share is added once, neither before its round nor more than ``overlap`` rounds late."""
     job = case.job("test_sgp:StillSgp", epochs=1, samples=48, topology=topology, overlap=overlap)
     log = run_still(job, seed)
+    assert log.story.reason == "epochs"
     wired = log.story.plan.topology
     sent = {(a.node, a.peer, a.what.round): a.what for a in log.of("send", PushedShare)}
     left, route = dict(sent), {id(share): key for key, share in sent.items()}

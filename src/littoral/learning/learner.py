@@ -183,6 +183,8 @@ class Learner(Holder):
 
     def gradient(self, spans: Sequence[Span]) -> tuple[Tensor, float]:
         """The mean gradient of some samples, and their loss."""
+        if self.replica.trained < len(self.vector):  # norms write into the tail meanwhile, and put it back
+            self._own()
         return self.replica.gradient(*self._shards.batch(spans))
 
     def empty(self) -> Tensor:
