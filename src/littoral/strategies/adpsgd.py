@@ -50,13 +50,11 @@ class AdPsgd(Peers):
     sides: str = "even-odd"  # without a topology: every other worker is active, or the second half of them
     partner: str = "random"  # round-robin: one after the other; fast: over fast links more often
     lead: int = 0  # steps that an active worker may take before it waits for an answer
-    batches: str = "even"  # none larger than the mean of the planned ones; planned: as planned
 
     def __post_init__(self) -> None:
         Peers.__post_init__(self)
         check_choice("sides", self.sides, ("even-odd", "halves"))
         check_choice("partner", self.partner, ("random", "round-robin", "fast"))
-        check_choice("batches", self.batches, ("even", "planned"))
         check_whole("lead", self.lead, most=64)
 
     @property
@@ -69,8 +67,6 @@ class AdPsgd(Peers):
         colours(topology)
 
     async def worker(self, node: Node) -> None:
-        if self.batches == "even":
-            node.batch = min(node.batch, even_batch(node))
         own = Own(node.model.snapshot())
         partners = self._partners(node)
         asking = self._chosen(node, partners) if partners else None
@@ -152,16 +148,6 @@ async def _answer(node: Node, own: Own) -> None:
         before = own.x
         own.average(asked.message.vector, before)
         await node.send(asked.sender, AveragingReply(before))
-
-
-def even_batch(node: Node) -> int:
-    """The mean of the members' planned batches.
-
-    One n times as large is a step n times as long, which one model alone may not survive. Here nobody waits for
-    anybody's step, so a fast worker can as well take more of them.
-    """
-    planned = [node.plan.worker(member).batch for member in node.members]
-    return max(1, round(sum(planned) / len(planned)))
 
 
 def by_speed(rates: Mapping[str, float], partners: Sequence[str]) -> list[float]:

@@ -43,7 +43,7 @@ class Gaia:
     by_rate: ClassVar[bool] = True
 
     threshold: float = 0.01  # of |change / parameter|, above which a change is sent; in the first round
-    decay: str = "sqrt"  # of the threshold: sqrt divides it by the square root of the round, none keeps it
+    decay: str = "none"  # of the threshold: sqrt divides it by the square root of the round, none keeps it
     floor: float = (
         1e-6  # smaller parameters count as this large; without it every change of a parameter near zero is significant
     )

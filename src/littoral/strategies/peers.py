@@ -17,6 +17,7 @@ from littoral.strategies.strategy import Models, Source, check_number
 from littoral.worlds.node import Gradient, Node
 
 BOOST = 3.0  # times its own batch that a model may step for
+LARGE = 2.0  # times the mean batch: larger ones make no longer steps where models are averaged alike
 PAUSE_S = 0.05  # least length of a round of a worker that has nothing to compute
 
 
@@ -66,7 +67,7 @@ def stride(batches: Mapping[str, int], me: str, boost: float = BOOST, *, weighed
 
     A synchronous step moves everybody by what the gradient of all samples deserves. Here only one of n models moves,
     so for the mean of all to get as far it goes n times as far as its own batch deserves: unequal batches make steps
-    unequal, and models are averaged alike, as gossip needs it. ``weighed``: they are averaged by ``weight``, the root
+    unequal (up to a point), and models are averaged alike, as gossip needs it. ``weighed``: they are averaged by ``weight``, the root
     of their batches, and steps differ by the root only; models of small batches have less to say and do not stand
     still.
 
@@ -78,7 +79,7 @@ def stride(batches: Mapping[str, int], me: str, boost: float = BOOST, *, weighed
     """
     crowd = min(float(len(batches)), boost)
     if not weighed:
-        return crowd * batches[me]
+        return crowd * min(batches[me], LARGE * sum(batches.values()) / len(batches))
     return crowd * weight(batches[me]) * sum(map(weight, batches.values())) / len(batches)
 
 
