@@ -88,6 +88,16 @@ def test_a_period_of_one_is_synchronous_sgd(speeds: tuple[float, ...], settings:
         torch.testing.assert_close(mean_model(ours), mean_model(theirs), atol=1e-5, rtol=0)
 
 
+def test_unequal_sites_count_for_what_they_are() -> None:
+    """Hierarchical with a period of one is synchronous SGD too: a site weighs as much as its workers."""
+    case = Case((100.0, 40.0, 10.0), (False, False, True), 1e6, 0.01, 0.0, "proportional", 0, ())
+    ours, theirs = (
+        simulate(replace(case.job(*job[:1], **job[1]), recipe={"warmup": 0}))  # type: ignore[arg-type]
+        for job in (("local_sgd", {"period": 1, "site_period": 1}), ("allreduce", {}))
+    )
+    torch.testing.assert_close(mean_model(ours), mean_model(theirs), atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("settings", [{}, {"period": 4, "site_period": 2}, {"post": 0.5}])
 def test_one_worker_is_the_inner_optimiser_alone(settings: dict[str, Any]) -> None:
     """Invariant 2, bit for bit."""
@@ -196,6 +206,7 @@ def test_post_local_meets_every_step_at_first_and_does_not_go_back() -> None:
     again = [n for n in meeting_numbers(early, 2) if n]
     assert again[:5] == [1, 2, 3, 4, 5] and len(again) < 25
     assert all(number % 8 == 0 for number in meeting_numbers(late, 2))
+    assert meeting_numbers(late, 2)[0] == 0  # they begin on common ground
 
 
 def test_workers_without_work_do_not_hold_up_the_others() -> None:

@@ -4,11 +4,12 @@ that the paper's algorithm must keep: doubly stochastic groups (1), locks (2), m
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import defaultdict, deque
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from spy import Case, Log, cases, spied
 from littoral.errors import InputError
 from littoral.events import Computed, NodeLost
 from littoral.job import Job
+from littoral.learning.leases import Lease
 from littoral.learning.task import load_task
 from littoral.planning.planner import make_plan
 from littoral.strategies.group_generator import ArrivalGroups, Generator, Group, RandomGroups, SmartGroups, components
@@ -28,6 +30,7 @@ from littoral.strategies.prague import Prague, PragueDone, PragueGroup, PragueRe
 from littoral.strategies.strategy import make_strategy
 from littoral.testing import check_strategy, fail_at, live, simulate, small_continuum, small_job
 from littoral.worlds.processes.launch import Forge
+from littoral.worlds.processes.node import ProcessNode
 
 KINDS = ("smart", "random", "arrival")
 
@@ -563,6 +566,26 @@ def test_the_generator_moves_on_with_processes(forge: Forge) -> None:
     job = small_job(strategy="prague", epochs=6, task={"samples": 600}, faults=[fail_at("w-1", 0.2)])
     story = live(job, launcher=forge)
     assert story.reason == "epochs" and story.of(NodeLost) and story.contradictions() == []
+
+
+def test_a_second_task_does_not_speak_for_the_first() -> None:
+    """What the generator's task does must not let a halt in between the worker's commit and its update."""
+    job = small_job(strategy="prague")
+    task = load_task(job.task, job.task_options, job.recipe)
+    plan, endpoint = make_plan(job, task.footprint(), task.recipe), cast(Any, None)
+
+    async def scenario() -> None:
+        node = ProcessNode("w-1", plan, None, endpoint, clock=lambda: 0.0, post=lambda message: None,
+                           report=lambda event: None, supply=None, seed=0)  # fmt: skip
+        await node.commit([Lease(0, "w-1", ())])
+        await asyncio.create_task(node.arrived(PragueDone))  # type: ignore[arg-type]
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(node.settled(), 0.01)
+        await node.arrived(PragueDone)
+        await node.settled()
+        node.close()
+
+    asyncio.run(scenario())
 
 
 def test_planning_knows_who_waits() -> None:
