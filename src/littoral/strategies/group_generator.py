@@ -83,12 +83,11 @@ class SmartGroups(Generator):
     """Group buffer, group division and slow-worker filter (Prague's smart generator).
 
     A request is answered by a group that somebody else's request has already put the worker into. If there is none,
-    all workers that are not in a coming group are divided at once into groups of ``size`` at most, none of one worker
-    if it can be helped. Left out are those who stand ``threshold`` iterations or more behind the one who asked (0:
-    nobody is). They still ask themselves; if nobody is free then, they get a group in the others' next iteration.
+    all workers that are not promised to a group are divided at once into groups of ``size`` at most. Left out are
+    those who stand ``threshold`` iterations or more behind the one who asked (0: nobody is); they still ask themselves.
 
-    Re-basing: whoever makes its last ``threshold`` requests while nobody makes more is not slow, but was, or was held
-    up. It stands level again, or it would be left out for ever.
+    Re-basing: whoever was outpaced by nobody while it worked on its last ``threshold`` iterations is not slow, but
+    was, or had to wait for somebody who is. It stands level again, or it would be left out for ever.
 
     ``layered`` (inter-intra): a division makes two groups for everyone: one for a head of each site with other heads
     and for the rest of each site, then one for each whole site. Who is slow takes no part in the second, for which
@@ -106,7 +105,6 @@ class SmartGroups(Generator):
         self._asked = dict.fromkeys(self.members, 0)
         self._given = dict.fromkeys(self.members, 0)  # groups formed with each
         self._reached = dict.fromkeys(self.members, 0)  # of those, how many it has come to for all we know
-        self._alone = dict.fromkeys(self.members, 0)  # divisions in a row in which nobody else was free
         self._turns: dict[int, dict[str, int]] = {}  # by group: the how many-th of each member it is
         self._began = dict.fromkeys(self.members, 0)  # where the front was when each began to work
         self._outpaced: dict[str, deque[int]] = {member: deque(maxlen=threshold) for member in self.members}
@@ -144,16 +142,9 @@ class SmartGroups(Generator):
 
     def _divide(self, worker: str) -> list[Group]:
         self.divisions += 1
-        quick = [m for m in self.members if m != worker and self._keeps_up(m, self.standing[worker])]
-        free = [m for m in quick if self._given[m] <= self._reached[m]]
-        self._alone[worker] = 0 if free else self._alone[worker] + 1
-        if self._alone[worker] <= max(1, self._threshold):
-            layers = self._layers([worker, *free])
-        else:
-            self._alone[worker] = 0
-            self._dice.shuffle(quick)
-            quick.sort(key=lambda m: self._given[m] - self._reached[m])
-            layers = [[[worker, *quick[: self.size - 1]]]]
+        free = [m for m in self.members if m != worker and self._given[m] <= self._reached[m]]
+        free = [m for m in free if self._keeps_up(m, self.standing[worker])]
+        layers = self._layers([worker, *free])
         return [self._schedule(members) for layer in layers for members in layer]
 
     def _layers(self, free: list[str]) -> list[list[list[str]]]:
