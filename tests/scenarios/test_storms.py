@@ -14,6 +14,7 @@ from littoral.continuum.write import continuum_document
 from littoral.errors import RunFailed
 from littoral.events import Used
 from littoral.job import COORDINATOR, Fault, Job, job_document, load_job
+from littoral.strategies.strategy import make_strategy
 from littoral.supervisor import NOBODY
 from littoral.testing import (
     SETTINGS,
@@ -73,7 +74,8 @@ def _in_step(seed: int) -> Job:
 
 
 def _fault(dice: random.Random, job: Job) -> Fault:
-    servers = ["ps-1", "hub"] if job.strategy == "parameter_server" else []
+    served = make_strategy(job.strategy, job.parameters).models == "served"
+    servers = ["ps-1", "hub"] if served else []
     node = dice.choice([*job.workers, COORDINATOR, *servers])
     kind = dice.choice(["crash", "pause"] if node == COORDINATOR else ["crash", "pause", "leave", "slow-device"])
     return Fault(at_s=dice.randrange(30) / 2, kind=kind, node=node, seconds=dice.choice([0.5, 1.0, 1.5, 2.0, 4.0]))

@@ -283,16 +283,13 @@ def test_a_slow_link_holds_nobody_up_who_has_a_lead() -> None:
     assert times[1] < 0.6 * times[0]
 
 
-def test_no_batch_is_larger_than_the_mean_unless_asked_for() -> None:
-    continuum = small_continuum([100.0, 10.0, 10.0])
-    for batches, largest in (("even", 8), ("planned", 20)):
-        log = spied(small_job(strategy="adpsgd", continuum=continuum, batches=batches), timing_only=True)
-        assert max(act.what.samples for act in log.of("computed")) == largest
+def test_batches_are_planned_even_and_the_fast_take_more_of_them() -> None:
+    story = simulate(small_job(strategy="adpsgd", continuum=small_continuum([100.0, 10.0, 10.0])), timing_only=True)
+    assert [worker.batch for worker in story.plan.workers] == [8, 8, 8]
+    assert [worker.shard for worker in story.plan.workers] == [200, 20, 20]
 
 
-@pytest.mark.parametrize(
-    "settings", [{"sides": "left"}, {"partner": "nearest"}, {"lead": -1}, {"lead": 0.5}, {"batches": "odd"}]
-)
+@pytest.mark.parametrize("settings", [{"sides": "left"}, {"partner": "nearest"}, {"lead": -1}, {"lead": 0.5}])
 def test_bad_settings_are_refused_with_a_remedy(settings: dict) -> None:
     with pytest.raises(InputError, match=next(iter(settings))) as refused:
         make_strategy("adpsgd", settings)

@@ -223,7 +223,7 @@ def test_schedule_bytes_and_samples(case: Case, schedule: tuple[int, int, int], 
     for generation, meeting in seen.places:  # the fragments that lie between two of the same are all the others
         turn = [seen.places.get((generation, meeting + i)) for i in range(fragments)]
         if all(turn):
-            length = len(log.story.session.nodes["w-1"].model.vector)
+            length = len(log.story.session.nodes[log.story.plan.workers[0].name].model.vector)
             parts = sorted((place.start, place.stop) for places in turn for place in list(places.values())[:1])
             assert [start for start, _ in parts] + [length] == [0] + [stop for _, stop in parts]
             assert max(stop - start for start, stop in parts) <= math.ceil(length / fragments)
@@ -327,7 +327,7 @@ def test_asynchronous_workers_do_as_many_steps_as_they_are_told(case: Case, code
     log = spied(case.job("diloco", mode="async", period=4, codec=codec, samples=48), timing_only=True)
     assert log.story.reason == "epochs"
     assert log.story.contradictions() == []
-    length = len(log.story.session.nodes["w-1"].model.vector)
+    length = len(log.story.session.nodes[log.story.plan.workers[0].name].model.vector)
     workers = log.story.plan.workers
     planned = local_steps(4, {worker.name: worker.samples_per_s / worker.batch for worker in workers})
     told = {(1, name): steps for name, steps in planned.items()}

@@ -230,7 +230,7 @@ def test_on_the_complete_graph_it_is_synchronous_sgd(workers: int) -> None:
 
     expected = mean_model(simulate(job("allreduce")))
     for codec in ("none", "auto"):
-        story = simulate(job("dpsgd", topology="complete", adapt="before", codec=codec))
+        story = simulate(job("dpsgd", topology="complete", adapt="before", codec=codec, boost=4))
         torch.testing.assert_close(mean_model(story), expected, atol=1e-5, rtol=1e-4)
 
 

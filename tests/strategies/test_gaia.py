@@ -252,8 +252,8 @@ def test_groups_may_be_given_and_who_is_in_none_is_alone() -> None:
 
 
 def test_thresholds_fall_with_the_root_of_the_round() -> None:
-    assert [Gaia().threshold_of(t) for t in (1, 4, 100)] == [0.01, 0.005, 0.001]
-    assert Gaia(decay="none").threshold_of(100) == 0.01
+    assert [Gaia(decay="sqrt").threshold_of(t) for t in (1, 4, 100)] == [0.01, 0.005, 0.001]
+    assert Gaia().threshold_of(100) == 0.01
 
 
 @pytest.mark.parametrize(

@@ -327,7 +327,7 @@ class OnlyMixing(Hop):
         await Hop.worker(self, node)
 
 
-async def no_step(node: Node, gradient: Gradient) -> None:
+async def no_step(node: Node, gradient: Gradient, boost: float) -> None:
     if gradient.lease is not None:
         await node.commit([gradient.lease])
 

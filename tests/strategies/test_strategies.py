@@ -9,17 +9,13 @@ from littoral.events import Computed, Evaluated, Sent
 from littoral.learning.task import Recipe
 from littoral.strategies.clocks import Clocks
 from littoral.strategies.strategy import REGISTRY, make_strategy
-from littoral.testing import check_strategy, fail_at, simulate, small_job
+from littoral.testing import SETTINGS, check_strategy, fail_at, simulate, small_job
 
 VARIANTS = [
-    ("allreduce", {}),
-    ("parameter_server", {"mode": "asp"}),
+    *SETTINGS,
     ("parameter_server", {"mode": "asp", "damping": "inverse"}),
     ("parameter_server", {"mode": "asp", "damping": "sqrt", "servers": 2}),
     ("parameter_server", {"mode": "asp", "ahead": 2, "servers": 2}),
-    ("parameter_server", {"mode": "ssp", "bound": 2}),
-    ("parameter_server", {"mode": "bsp"}),
-    ("parameter_server", {"mode": "bsp", "backups": 1}),
 ]
 
 

@@ -20,6 +20,7 @@ from littoral.errors import InputError
 from littoral.events import Event, Fetched, NodeLost, NodeReturned, Used
 from littoral.learning.task import load_task
 from littoral.planning.planner import make_plan
+from littoral.strategies.strategy import REGISTRY
 from littoral.testing import Story, check_strategy, live, small_continuum, small_job
 from littoral.worlds.lab.places import Place
 from littoral.worlds.processes.boot import Boot
@@ -66,6 +67,11 @@ def test_strategies_keep_their_contract_on_the_devices_of_the_plan(cloud: Cloud,
     check_strategy("allreduce", run=run(cloud, tmp_path, watch=look), workers=2)
     assert seen == {"w-1": cloud.ip("w-1"), "w-2": cloud.ip("w-2")}
     all_gone(tmp_path)
+
+
+@pytest.mark.parametrize("strategy", sorted(set(REGISTRY) - {"allreduce", "parameter_server"}))
+def test_every_strategy_keeps_its_contract(strategy: str, cloud: Cloud, tmp_path: Path) -> None:
+    check_strategy(strategy, run=run(cloud, tmp_path), workers=2)
 
 
 def test_a_machine_may_be_several_devices_and_data_comes_from_the_store(cloud: Cloud, tmp_path: Path) -> None:

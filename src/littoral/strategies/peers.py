@@ -17,7 +17,7 @@ from littoral.strategies.strategy import Models, Source, check_number
 from littoral.worlds.node import Gradient, Node
 
 BOOST = 3.0  # times its own batch that a model may step for
-LARGE = 2.0  # times the mean batch: larger ones make no longer steps where models are averaged alike
+LARGE = 1.5  # times the mean batch: larger ones make no longer steps where models are averaged alike
 PAUSE_S = 0.05  # least length of a round of a worker that has nothing to compute
 
 
@@ -57,30 +57,32 @@ async def step(node: Node, gradient: Gradient, boost: float = BOOST, *, weighed:
     (valid,) = await node.commit([gradient.lease])
     if valid:
         batches = {member: node.plan.worker(member).batch for member in node.members}
-        length = stride(batches, node.name, boost, weighed=weighed)
-        await node.update(gradient.vector, length, gradient.samples / batches[node.name])
+        samples, share = stride(batches, node.name, boost, weighed=weighed)
+        await node.update(gradient.vector, samples, share * gradient.samples / batches[node.name])
     return valid
 
 
-def stride(batches: Mapping[str, int], me: str, boost: float = BOOST, *, weighed: bool = False) -> float:
-    """For how many samples a step of the own model is to be.
+def stride(batches: Mapping[str, int], me: str, boost: float = BOOST, *, weighed: bool = False) -> tuple[float, float]:
+    """For how many samples a step of the own model is to be, and how many times as far as that.
 
     A synchronous step moves everybody by what the gradient of all samples deserves. Here only one of n models moves,
     so for the mean of all to get as far it goes n times as far as its own batch deserves: unequal batches make steps
-    unequal (up to a point), and models are averaged alike, as gossip needs it. ``weighed``: they are averaged by ``weight``, the root
-    of their batches, and steps differ by the root only; models of small batches have less to say and do not stand
-    still.
+    unequal, up to a point, and models are averaged alike, as gossip needs it. ``weighed``: they are averaged by
+    ``weight``, the root of their batches, and steps differ by the root only; models of small batches have less to say
+    and do not stand still.
 
     Models that are mixed seldom, or with few others, cannot bear steps for many times their batch: ``boost`` times
     is the most. Beyond so many workers an epoch gets less far than a synchronous one, with less noise.
 
-    >>> stride({"a": 64, "b": 4}, "a"), stride({"a": 64, "b": 4}, "a", weighed=True)
-    (128.0, 80.0)
+    >>> stride({"a": 64, "b": 36}, "a"), stride({"a": 64, "b": 36}, "a", weighed=True)
+    ((100.0, 1.28), (100.0, 1.12))
     """
-    crowd = min(float(len(batches)), boost)
-    if not weighed:
-        return crowd * min(batches[me], LARGE * sum(batches.values()) / len(batches))
-    return crowd * weight(batches[me]) * sum(map(weight, batches.values())) / len(batches)
+    mean = sum(batches.values()) / len(batches)
+    if weighed:
+        share = weight(batches[me]) * sum(map(weight, batches.values())) / len(batches) / mean
+    else:
+        share = min(batches[me] / mean, LARGE)
+    return min(float(len(batches)), boost) * mean, share
 
 
 def weight(batch: int) -> float:
