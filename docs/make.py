@@ -1,4 +1,4 @@
-"""Writes the generated pages of the documentation: the catalogue and the command reference.
+"""Writes the generated parts of the documentation: the catalogue, the command reference, the strategies' timelines.
 
 python docs/make.py           rewrite them
 python docs/make.py --check   say whether they are current
@@ -11,6 +11,8 @@ import subprocess
 import sys
 from importlib.resources import files
 from pathlib import Path
+
+from timelines import pictures
 
 DOCS = Path(__file__).parent
 
@@ -59,6 +61,7 @@ def commands() -> str:
 
 def main() -> None:
     pages = {"catalogue.md": catalogue(), "commands.md": commands()}
+    pages |= {f"strategies/{path.name}": text for path, text in pictures().items()}
     stale = [name for name, text in pages.items() if not (DOCS / name).exists() or (DOCS / name).read_text() != text]
     if "--check" in sys.argv:
         sys.exit(f"stale: {', '.join(stale)}; run make docs" if stale else 0)

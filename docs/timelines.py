@@ -22,6 +22,7 @@ HERE = Path(__file__).parent / "strategies"
 SECONDS, LEFT, TOP, WIDTH, ROW = 2.4, 96, 34, 720, 46
 COLOURS = {"plant": "#2a6f97", "region": "#9a5b13"}
 BACKGROUND, INK, FAINT, NEAR, FAR = "#ffffff", "#222222", "#d8d8d8", "#7a9e7e", "#c0392b"
+MOST, SMALL = 250, 512  # messages, bytes
 SPEEDS = {"plant-1": 120.0, "plant-2": 40.0, "region-1": 120.0, "region-2": 60.0}
 # Settings with which the picture shows what is special; the others are shown with their defaults.
 SETTINGS = {
@@ -78,11 +79,11 @@ def draw(strategy: str) -> str:
         middle = y[node] + ROW / 2
         parts.append(f'<line x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{middle}" y2="{middle}" stroke="{FAINT}"/>')
         parts.append(f'<text x="{LEFT - 8}" y="{middle + 4}" text-anchor="end" fill="{INK}">{node}</text>')
-    for event in story.of(Sent):
-        if event.start < SECONDS:
-            parts.append(
-                _message(event, y, far=device[event.source].split("-")[0] != device[event.target].split("-")[0])
-            )
+    shown = [event for event in story.of(Sent) if event.start < SECONDS]
+    if len(shown) > MOST:  # then only what carries something
+        shown = [event for event in shown if event.size > SMALL]
+    for event in shown:
+        parts.append(_message(event, y, far=device[event.source].split("-")[0] != device[event.target].split("-")[0]))
     for event in story.of(Computed):
         if event.start < SECONDS:
             colour = COLOURS[event.node.partition("-")[0]]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
-from littoral.errors import InputError
+from littoral.errors import InputError, RunFailed
+from littoral.strategies.peers import Peers
 from littoral.strategies.strategy import declared, make_strategy
-from littoral.testing import check_strategy, fail_at, live
+from littoral.testing import check_strategy, fail_at, live, small_job
+from littoral.worlds.node import Node
 
 if TYPE_CHECKING:
     from littoral.worlds.processes.launch import Forge
@@ -59,3 +62,22 @@ def test_what_cannot_be_loaded_is_refused_with_a_remedy(tmp_path: Path, monkeypa
         with pytest.raises(InputError, match=match):
             make_strategy(name, {})
     assert "whispr" not in sys.modules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Careless(Peers):
+    """Its second task fails while the first waits for it."""
+
+    name: ClassVar[str] = "careless"
+
+    async def worker(self, node: Node) -> None:
+        node.spawn(self._fail())
+        await node.sleep(60.0)
+
+    async def _fail(self) -> None:
+        raise ZeroDivisionError("nobody awaits this task")
+
+
+def test_what_a_spawned_task_raises_ends_the_run(forge: Forge) -> None:
+    with pytest.raises(RunFailed, match="nobody awaits this task"):
+        live(small_job(strategy="test_own_strategy:Careless"), launcher=forge)

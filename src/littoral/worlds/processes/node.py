@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,7 +19,7 @@ from littoral.events import Computed, Event
 from littoral.learning.leases import Lease
 from littoral.planning.plan import Plan
 from littoral.worlds.node import Gradient, Message, Model, PeerLost, Received, Reduced, narrowed, widened
-from littoral.worlds.processes.control import CommitLeases, ReleaseLeases, RoundDone
+from littoral.worlds.processes.control import CommitLeases, ProgramFailed, ReleaseLeases, RoundDone
 from littoral.worlds.processes.exchange import exchange
 from littoral.worlds.processes.leasing import Leasing
 from littoral.worlds.wire.endpoint import Arrival, Endpoint, PeerGone
@@ -199,8 +200,14 @@ class ProcessNode:
     def spawn(self, program: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.ensure_future(program)
         self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, PeerLost | PeerGone):  # nobody else might ever see it
+            self._post(ProgramFailed("".join(traceback.format_exception(error, limit=-4))))
 
     def random(self, stream: str) -> random.Random:
         return random.Random(f"{self._seed}/{self.name}/{stream}")

@@ -133,10 +133,10 @@ class Kernel:
 class Task(Coroutine[Any, Any, Any]):
     """A coroutine that others may await while the kernel drives it: they get its result."""
 
-    __slots__ = ("_done", "_kernel", "_program", "_result", "_waiting")
+    __slots__ = ("_done", "_ended", "_kernel", "_program", "_result", "_waiting")
 
-    def __init__(self, kernel: Kernel, program: Program) -> None:
-        self._kernel, self._program = kernel, program
+    def __init__(self, kernel: Kernel, program: Program, ended: Callable[[], None] = lambda: None) -> None:
+        self._kernel, self._program, self._ended = kernel, program, ended
         self._waiting: list[Resume] = []
         self._done, self._result = False, None
 
@@ -168,6 +168,7 @@ class Task(Coroutine[Any, Any, Any]):
 
     def _finish(self, result: Any) -> None:
         self._done, self._result = True, result
+        self._ended()
         for waiting in self._waiting:
             self._kernel.call_soon(waiting)
 

@@ -129,8 +129,9 @@ class SimulatedNode:
         await sleep(seconds)
 
     def spawn(self, program: Coroutine[Any, Any, Any]) -> Task:
-        task = Task(self._kernel, program)
-        self.tasks.add(self._kernel.spawn(task))
+        task = Task(self._kernel, program, lambda: self.tasks.discard(resume))
+        resume = self._kernel.spawn(task)
+        self.tasks.add(resume)
         return task
 
     def random(self, stream: str) -> random.Random:
