@@ -148,7 +148,7 @@ def adpsgd(setting: str, strategy: str, parameters: dict[str, Any], folder: str,
 PS_BSP: tuple[str, dict[str, Any]] = ("parameter_server", {"mode": "bsp"})
 SHARDED: tuple[str, dict[str, Any]] = ("parameter_server", {"mode": "bsp", "servers": 11})
 PAPERS: dict[str, tuple[Any, list[str], list[tuple[str, dict[str, Any]]]]] = {
-    "gaia": (gaia, ["wan", "lan"], [SHARDED, ("gaia", {}), ("gaia", {"hubs": 3})]),
+    "gaia": (gaia, ["wan", "lan"], [SHARDED, ("gaia", {}), ("gaia", {"threshold": 0.1}), ("gaia", {"hubs": 3})]),
     "prague": (prague, ["1", "2", "5"],
                [("allreduce", {}), PS_BSP, ("adpsgd", {}), ("prague", {}), ("prague", {"generator": "random"}),
                 ("prague", {"generator": "static"})]),

@@ -20,7 +20,7 @@ from littoral.units import show_duration
 
 ROUNDS = 48  # steps of every worker, at least
 PERIODS = 3  # and so many periods, where a strategy exchanges something once per period
-MOST_EVENTS = 400_000  # a rehearsal that gets so far goes on from what it has
+MOST_EVENTS = 20_000  # a rehearsal that gets so far goes on from what it has
 
 
 class _Nothing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import given, settings
@@ -33,6 +34,7 @@ class FakeNode:
 
     def __init__(self, members: list[str]) -> None:
         self.members, self.model, self.sent, self.released = tuple(members), Model(), [], []
+        self.plan = SimpleNamespace(worker=lambda name: SimpleNamespace(batch=1))
 
     async def send(self, target: str, message: Any) -> None:
         self.sent.append((target, message))

@@ -140,7 +140,7 @@ class Holder:
         self._own()
         length = factor * step_scale(self._recipe, samples, self._seen)
         self._make_optimizer().step(self.vector, gradient, length)
-        self._seen += samples
+        self._seen += samples * factor
 
     def forget(self) -> None:
         """Drop momentum and the like: the next step is as a fresh optimiser's."""

@@ -37,8 +37,8 @@ def cut(members: Sequence[str], weights: Mapping[str, float], length: int) -> di
     found = [weights.get(member, 1.0) for member in members]
     if not any(found):
         found = [1.0] * len(members)
-    total = sum(found)
-    marks = [int(length * reached / total) for reached in accumulate(found[:-1], initial=0.0)] + [length]
+    sums = [0.0, *accumulate(found)]
+    marks = [length if reached == sums[-1] else int(length * reached / sums[-1]) for reached in sums]
     return {member: range(*part) for member, part in zip(members, pairwise(marks), strict=True)}
 
 

@@ -1,8 +1,10 @@
-"""The graph, and the weights on it, by which nodes agree soonest in seconds rather than in rounds.
+"""The graph, and the weights on it, with which nodes learn most in a second, rather than in a round.
 
-A graph with a large spectral gap is slow if it lies over one thin link, so graphs are compared by what a second of
-them achieves: -ln(rho) / round_seconds. After Xiao & Boyd 2004 for the weights; Marfoq et al., "Throughput-optimal
-topology design for cross-silo federated learning" (2020), and Hop's placement study for the question.
+A graph with a large spectral gap is slow if it lies over one thin link, and decentralised SGD learns as synchronous SGD
+does once its models agree well enough: more of a gap then earns nothing. So graphs are compared by rounds per
+second times a worth of rounds that saturates, gap / (gap + KNEE). After Xiao & Boyd 2004 for the weights; Marfoq et
+al., "Throughput-optimal topology design for cross-silo federated learning" (2020), and Hop's placement study for the
+question.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from littoral.planning.mixing import (
 from littoral.planning.topology import RoundSeconds, Topology, gap
 
 USELESS = 1e-5  # a link whose best weight is below this is left out
-NEAR_MEAN = 0.1  # contracting by more than this earns nothing: a round's own gradients disagree by more than is left
+KNEE = 0.05  # the gap at which a round is worth half: a ring of six needed a tenth more samples than a complete graph
 EVALUATIONS = 1500  # graphs that a search may look at on its way from one start
 STARTS = 4  # graphs that it improves: the best it begins with
 HUBS = 3  # stars that it begins with
@@ -94,12 +96,13 @@ def _worth(found: tuple[Weights, Row]) -> tuple[float, float]:
 
 
 def score(rho: float, seconds: float) -> float:
-    """What a second is worth: nats of disagreement removed, of which a round removes -ln(NEAR_MEAN) at most.
+    """What a second is worth: its rounds, each as far as its mixing lets it count.
 
     >>> round(score(0.5, 2.0), 3)
-    0.347
+    0.455
     """
-    return -math.log(max(rho, NEAR_MEAN)) / seconds if rho < 1 else 0.0
+    found = max(0.0, 1.0 - rho)
+    return found / (found + KNEE) / seconds
 
 
 @dataclass(slots=True)

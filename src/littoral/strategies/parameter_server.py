@@ -191,6 +191,14 @@ class Desk:
             self.pending[sender] = push
             self.clocks.advance(sender)
 
+    @property
+    def _round(self) -> int:
+        """Samples that all workers push in the time of one step: together their steps are as long as one for these.
+
+        With steps that grow in proportion to batches that makes no difference; with many workers they do not.
+        """
+        return sum(self.node.plan.worker(member).batch for member in self.node.members)
+
     def _forget(self, worker: str) -> None:
         self.clocks.remove(worker)
         self.waiting.pop(worker, None)
@@ -226,5 +234,6 @@ class Desk:
         samples = sum(push.samples for push in pushes)
         damp = sum(p.samples * self.strategy.damp(self.version - p.version) for p in pushes) / samples
         mean = self.node.model.mean([(push.vector, push.samples) for push in pushes])
-        await self.node.update(mean, samples, damp)
+        whole = max(samples, self._round) if self.strategy.limit else samples
+        await self.node.update(mean, whole, damp * samples / whole)
         self.version += 1

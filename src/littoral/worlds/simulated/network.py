@@ -327,30 +327,22 @@ def _water_fill(classes: dict[_Class, None], pipes: dict[_Pipe, None]) -> dict[_
     rates: dict[_Class, float] = {}
     left = {pipe: pipe.capacity for pipe in pipes}
     active = {pipe: sum(group.count for group in pipe.classes) for pipe in pipes}
-    open_classes = list(classes)
-    while open_classes:
-        level = math.inf
-        for group in open_classes:
-            level = min(level, _reachable(group, left, active))
-        still_open = []
-        for group in open_classes:
-            if _reachable(group, left, active) <= level * (1 + 1e-12):
-                rates[group] = level
-            else:
-                still_open.append(group)
-        for group in open_classes:
-            if group in rates:
-                for pipe in group.pipes:
-                    left[pipe] = max(0.0, left[pipe] - level * group.count)
-                    active[pipe] -= group.count
-        open_classes = still_open
+    capped = sorted(classes, key=_cap, reverse=True)  # whose cap is reached next comes last
+    while capped:
+        full, level = None, math.inf
+        for pipe, count in active.items():
+            if count and left[pipe] / count < level:
+                full, level = pipe, left[pipe] / count
+        if capped[-1].cap <= level:
+            frozen = [capped.pop()]
+        else:
+            assert full is not None, "a class without a pipe has a cap that is reached"
+            frozen = [group for group in full.classes if group not in rates]
+        for group in frozen:
+            rates[group] = rate = min(level, group.cap)
+            for pipe in group.pipes:
+                left[pipe] = max(0.0, left[pipe] - rate * group.count)
+                active[pipe] -= group.count
+        while capped and capped[-1] in rates:
+            capped.pop()
     return rates
-
-
-def _reachable(group: _Class, left: dict[_Pipe, float], active: dict[_Pipe, int]) -> float:
-    best = group.cap
-    for pipe in group.pipes:
-        share = left[pipe] / active[pipe]
-        if share < best:
-            best = share
-    return best
