@@ -1,13 +1,14 @@
 # make demo       the main job: four ways to train one job compared, with a report
 # make demo-lab   real processes in an emulated continuum, beside PyTorch DDP (as root)
 # make test       the test suite
+# make soak       its properties on 10,000 random cases each: hours
 # Each sets up everything it needs in .venv by itself.
 
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo demo-lab test check bench docs format clean
+.PHONY: demo demo-lab test soak check bench docs format clean
 
 demo-lab: $(READY)
 	$(BIN)/python benchmarks/lab.py --demo
@@ -18,6 +19,9 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/pytest -n 2
+
+soak: $(READY)
+	LITTORAL_SOAK=1 $(BIN)/pytest -n 2 tests/strategies tests/planning tests/learning
 
 check: $(READY)
 	$(BIN)/ruff check
