@@ -92,9 +92,9 @@ class SpiedNode:
         self._write("commit", what=leases)
         return await self._node.commit(leases)
 
-    async def update(self, gradient: Any, samples: float, factor: float = 1.0) -> None:
+    async def update(self, gradient: Any, samples: float, factor: float = 1.0, seen: float | None = None) -> None:
         self._write("update", what=(samples, factor))
-        await self._node.update(gradient, samples, factor)
+        await self._node.update(gradient, samples, factor, seen)
 
 
 class _Spied:

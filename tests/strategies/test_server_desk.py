@@ -45,7 +45,7 @@ class FakeNode:
     async def release(self, leases: list[Lease]) -> None:
         self.released += leases
 
-    async def update(self, tags: list[Any], samples: float, factor: float) -> None:
+    async def update(self, tags: list[Any], samples: float, factor: float, seen: float) -> None:
         self.model.applied |= set(tags)
         self.model.steps.append(tags)
 

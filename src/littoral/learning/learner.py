@@ -135,12 +135,12 @@ class Holder:
             result.add_(vector, alpha=weight / total)
         return result
 
-    def step(self, gradient: Tensor, samples: float, factor: float = 1.0) -> None:
-        """One optimiser step, ``factor`` times as long as ``samples`` samples deserve."""
+    def step(self, gradient: Tensor, samples: float, factor: float = 1.0, seen: float | None = None) -> None:
+        """One optimiser step, ``factor`` times as long as ``samples`` samples deserve; ``seen`` of them are news."""
         self._own()
         length = factor * step_scale(self._recipe, samples, self._seen)
         self._make_optimizer().step(self.vector, gradient, length)
-        self._seen += samples * factor
+        self._seen += samples if seen is None else seen
 
     def forget(self) -> None:
         """Drop momentum and the like: the next step is as a fresh optimiser's."""

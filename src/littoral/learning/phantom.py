@@ -81,7 +81,7 @@ class PhantomModel:
         """Any of them: they weigh the same."""
         return parts[0][0]
 
-    def step(self, gradient: Any, samples: float, factor: float = 1.0) -> None:
+    def step(self, gradient: Any, samples: float, factor: float = 1.0, seen: float | None = None) -> None:
         """Nothing to move."""
 
     def forget(self) -> None:

@@ -235,5 +235,5 @@ class Desk:
         damp = sum(p.samples * self.strategy.damp(self.version - p.version) for p in pushes) / samples
         mean = self.node.model.mean([(push.vector, push.samples) for push in pushes])
         whole = max(samples, self._round) if self.strategy.limit else samples
-        await self.node.update(mean, whole, damp * samples / whole)
+        await self.node.update(mean, whole, damp * samples / whole, seen=samples)
         self.version += 1

@@ -129,8 +129,11 @@ class Model(Protocol):
         """The weighted mean of vectors; weights need not sum to one."""
         ...
 
-    def step(self, gradient: Any, samples: float, factor: float = 1.0) -> None:
-        """One optimiser step for a mean gradient over ``samples`` samples, ``factor`` times as long as they deserve."""
+    def step(self, gradient: Any, samples: float, factor: float = 1.0, seen: float | None = None) -> None:
+        """One optimiser step for a mean gradient over ``samples`` samples, ``factor`` times as long as they deserve.
+
+        ``seen`` is how many samples the model has seen by it, for warming up; as a rule, all of these.
+        """
         ...
 
     def forget(self) -> None:
@@ -193,7 +196,7 @@ class Node(Protocol):
         """Declare samples not used after all; their worker leases them again."""
         ...
 
-    async def update(self, gradient: Any, samples: float, factor: float = 1.0) -> None:
+    async def update(self, gradient: Any, samples: float, factor: float = 1.0, seen: float | None = None) -> None:
         """``model.step``, taking the time it takes on this device."""
         ...
 

@@ -96,7 +96,7 @@ def test_the_only_owner_of_an_all_reduce_may_die(world: str, back_after_s: float
 
 
 def test_a_server_that_dies_is_started_again_from_the_checkpoint(forge: Forge) -> None:
-    story = live(stormy("parameter_server", [fail_at("ps-1", 0.6)]), launcher=forge)
+    story = live(replace(stormy("parameter_server", [fail_at("ps-1", 0.4)]), epochs=15), launcher=forge)
     survived(story)
     resumed = story.of(Resumed)
     assert len(resumed) == 1
@@ -142,7 +142,7 @@ def test_data_comes_from_the_store_and_apps_run_beside(forge: Forge, tmp_path: P
     from littoral.job import load_job
 
     job = load_job(Path(__file__).parents[3] / "examples" / "edge-cluster" / "job.yaml")
-    story = live(replace(job, accuracy=None, epochs=2), launcher=forge, folder=tmp_path)
+    story = live(replace(job, accuracy=None, epochs=8), launcher=forge, folder=tmp_path)
     assert story.reason == "epochs"  # so everybody had to come to its data
     assert {event.node for event in story.of(Fetched)} == {"tx2", "nano-1", "nano-2", "nano-3"}
     assert sum(event.checked for event in story.of(AppChecked)) > 4

@@ -187,11 +187,11 @@ class ProcessNode:
     async def release(self, leases: Sequence[Lease]) -> None:
         self._post(ReleaseLeases(tuple(leases)))
 
-    async def update(self, gradient: Any, samples: float, factor: float = 1.0) -> None:
+    async def update(self, gradient: Any, samples: float, factor: float = 1.0, seen: float | None = None) -> None:
         if gradient.nbytes < INLINE_BYTES:
-            self.model.step(gradient, samples, factor)
+            self.model.step(gradient, samples, factor, seen)
         else:
-            await self.in_thread(self.model.step, gradient, samples, factor)
+            await self.in_thread(self.model.step, gradient, samples, factor, seen)
         self.settle()
 
     async def sleep(self, seconds: float) -> None:

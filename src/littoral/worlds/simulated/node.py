@@ -121,8 +121,8 @@ class SimulatedNode:
     async def release(self, leases: Sequence[Lease]) -> None:
         self._session.books.release(leases)
 
-    async def update(self, gradient: Any, samples: float, factor: float = 1.0) -> None:
-        self.model.step(gradient, samples, factor)
+    async def update(self, gradient: Any, samples: float, factor: float = 1.0, seen: float | None = None) -> None:
+        self.model.step(gradient, samples, factor, seen)
         await sleep(_PASSES * gradient.nbytes / self.machine.device.memory_bytes_per_s)
 
     async def sleep(self, seconds: float) -> None:
