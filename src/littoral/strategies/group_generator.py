@@ -7,6 +7,7 @@ waits for ever, and all members meet them in the same order.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class Group:
     answers: tuple[str, ...]
 
 
-class Generator:
+class Generator(ABC):
     """The part that all generators share: locks, and turns of those that wait for them. Subclasses form groups."""
 
     def __init__(self, members: Sequence[str], size: int, dice: Random) -> None:
@@ -47,10 +48,11 @@ class Generator:
         self._met(group)
         return self._begin()
 
+    @abstractmethod
     def _form(self, worker: str) -> list[Group]:
-        raise NotImplementedError
+        """The groups that a worker's request leads to."""
 
-    def _met(self, group: Group) -> None:
+    def _met(self, group: Group) -> None:  # noqa: B027 (most need not know)
         """Somebody has the group's mean, so all its members were there."""
 
     def _group(self, members: Collection[str], answers: Collection[str] = ()) -> Group:

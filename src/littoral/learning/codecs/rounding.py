@@ -6,6 +6,7 @@ of bits, and so does the promise about errors (not about finiteness).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -77,9 +78,9 @@ class _Nibbles(Quantiser):
         values = _pairs(self.levels).to(body.device).index_select(0, pairs.int())
         return (in_blocks(values.view(-1)[:length], self.block) * scales[:, None]).view(-1)[:length]
 
+    @abstractmethod
     def nearest(self, shares: Tensor) -> Tensor:
         """The code of the level nearest to each number between -1 and 1."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
