@@ -27,6 +27,7 @@ ORDER = [
     ["strategies"],
     ["planning.planner"],
     ["learning", "tasks"],
+    ["profiling"],
     ["apps"],
     ["strikes"],
     ["supervisor"],
