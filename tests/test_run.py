@@ -8,11 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from littoral.compare import compare_jobs, summary, tune_jobs
 from littoral.events import Resumed
+from littoral.job import load_job
 from littoral.journal import read_journal
 from littoral.learning.leases import prove
 from littoral.testing import used_spans
@@ -157,6 +160,24 @@ def test_compare_prints_a_row_per_cell_and_writes_a_report(tmp_path: Path) -> No
     assert (tmp_path / "report.html").stat().st_size > 100_000
     littoral("report", tmp_path / "runs", "--out", tmp_path / "again.html")  # a folder of runs is all of them
     assert (tmp_path / "again.html").read_text().count("parameter_server mode=ssp") >= 4
+
+
+def test_tuned_rows_have_their_own_rates_and_one_yardstick(tmp_path: Path) -> None:
+    job = replace(load_job(EDGE), recipe={"lr": 0.05})  # rather little: the search must go up
+    plain = compare_jobs([job], seeds=[0], out=tmp_path / "plain")
+    (tuned,) = tune_jobs([job])
+    assert tuned.recipe["lr"] == pytest.approx(0.1) and tuned.yardstick == {"lr": 0.05}
+    found = compare_jobs([tuned], seeds=[0], out=tmp_path / "tuned")
+    assert found[0].lr == pytest.approx(0.1) and summary(found)[0]["lr"] == found[0].lr
+    products = [run.result["goodput_efficiency"] * run.result["time_to_target_s"] for run in (*plain, *found)]
+    assert products[0] == pytest.approx(products[1]), "goodput times time is the yardstick"
+    again = load_job(found[0].folder / "job.yaml")
+    assert (again.recipe, again.yardstick) == (tuned.recipe, tuned.yardstick)
+
+
+def test_tuning_without_learning_is_refused(tmp_path: Path) -> None:
+    refused = littoral("compare", EDGE, "--tune", "--timing-only", "--out", tmp_path / "runs", check=False)
+    assert refused.returncode == 2 and "--timing-only" in refused.stderr and not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize("job", sorted(EXAMPLES.glob("*/job.yaml")), ids=lambda path: path.parent.name)

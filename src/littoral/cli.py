@@ -190,6 +190,9 @@ def compare(
     ] = "",
     planners: Annotated[str, typer.Option(help="Names, separated by commas.")] = "",
     seeds: Annotated[int, typer.Option(help="How many seeds.", min=1)] = 3,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Find a learning rate for each first: half, once or twice the recipe's.")
+    ] = False,
     timing_only: TimingOnly = False,
     out: Out = Path("runs"),
     report_file: Annotated[Path | None, typer.Option("--report", help="Also write a report of all runs.")] = None,
@@ -197,7 +200,7 @@ def compare(
 ) -> None:
     """Run the grid of strategies, planners and seeds, and print a table with the spread."""
     from littoral import terminal
-    from littoral.compare import compare_jobs, summary
+    from littoral.compare import compare_jobs, summary, tune_jobs
     from littoral.result import FINISHED
 
     job = load(file)
@@ -207,6 +210,10 @@ def compare(
         for name in names
         for planner in ([part for part in planners.split(",") if part] or [job.planner])
     ]
+    if tune and timing_only:
+        raise InputError("--tune with --timing-only", remedy="nothing is learnt then: leave one of them out")
+    if tune:
+        jobs = tune_jobs(jobs, seed=job.seed)
     runs = compare_jobs(jobs, seeds=range(job.seed, job.seed + seeds), out=out, timing_only=timing_only)
     rows = summary(runs)
     print(json.dumps({"rows": rows, "runs": [run.result for run in runs]}) if as_json else terminal.comparison(rows))

@@ -66,6 +66,7 @@ class Job:
     task: str
     task_options: dict[str, Any] = field(default_factory=dict)
     recipe: dict[str, Any] = field(default_factory=dict)  # instead of the task's own: lr, optimizer ...
+    yardstick: dict[str, Any] | None = None  # the lone device's recipe that goodput compares with; None: the job's
     epochs: int = 10
     accuracy: float | None = None
     objective: str = "makespan"
@@ -114,6 +115,7 @@ def load_job(path: Path) -> Job:
         task=task,
         task_options=_resolved(options, path.parent),
         recipe=_mapping(top, "recipe"),
+        yardstick=_mapping(top, "yardstick") if "yardstick" in top.keys() else None,  # noqa: SIM118 (not a dict)
         epochs=target.integer("epochs", 10, least=1, most=MOST_EPOCHS) if target else 10,
         accuracy=_accuracy(target) if target else None,
         objective=top.choice("objective", OBJECTIVES, "makespan"),
@@ -160,6 +162,7 @@ def job_document(job: Job) -> dict[str, Any]:
         "continuum": "continuum.yaml",
         "task": {"name": job.task, **job.task_options},
         "recipe": job.recipe,
+        "yardstick": job.yardstick,
         "target": target,
         "objective": job.objective,
         "limits": _limits_document(job.limits),

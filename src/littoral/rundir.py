@@ -16,7 +16,7 @@ import yaml
 
 from littoral.continuum.write import continuum_document
 from littoral.job import Job, job_document
-from littoral.learning.task import Task
+from littoral.learning.task import Task, load_task
 from littoral.planning.plan import Plan
 from littoral.strikes import Strikes
 from littoral.supervisor import CONSECUTIVE
@@ -90,9 +90,12 @@ class RunFolder:
 
         if job.accuracy is None:
             return None
+        recipe = job.recipe if job.yardstick is None else job.yardstick
+        if recipe != job.recipe:
+            task = load_task(job.task, job.task_options, recipe)
         cache = self.folder.parent / ".reference.json"
         key = json.dumps(
-            [job.task, job.task_options, job.recipe, job.accuracy, seed, job.evaluate_every, job.epochs], sort_keys=True
+            [job.task, job.task_options, recipe, job.accuracy, seed, job.evaluate_every, job.epochs], sort_keys=True
         )
         known = _read_cache(cache)
         if key not in known:

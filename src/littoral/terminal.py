@@ -218,20 +218,22 @@ def fidelity(found: Sequence[Fidelity]) -> str:
 
 def comparison(rows: Sequence[Mapping[str, Any]]) -> str:
     """The table of 'littoral compare'; ratios are to the slowest row."""
-    head = ["strategy", "planner", "to target", "spread", "speed-up", "per epoch", "accuracy", "goodput", "sent", "USD",
-            "missed", "failed", "prediction"]  # fmt: skip
+    head = ["strategy", "planner", "lr", "to target", "spread", "speed-up", "per epoch", "accuracy", "goodput", "sent",
+            "to others", "USD", "missed", "failed", "prediction"]  # fmt: skip
     body = [
-        [r["strategy"], r["planner"], _duration(r["time_to_target_s"]), _duration(r["time_to_target_spread_s"]),
-         "-" if r["speed_up"] is None else f"{r['speed_up']:.2f}x", _duration(r["epoch_s"]),
-         _number(r["accuracy"]), _number(r["goodput_efficiency"]), show_bytes(r["bytes_sent"]), f"{r['cost_usd']:.3g}",
-         str(r["violated"]), str(r["failed"]),
+        [r["strategy"], r["planner"], f"{r['lr']:.3g}", _duration(r["time_to_target_s"]),
+         _duration(r["time_to_target_spread_s"]), "-" if r["speed_up"] is None else f"{r['speed_up']:.2f}x",
+         _duration(r["epoch_s"]),
+         _number(r["accuracy"]), _number(r["goodput_efficiency"]), show_bytes(r["bytes_sent"]),
+         show_bytes(r["wan_bytes"]), f"{r['cost_usd']:.3g}", str(r["violated"]), str(r["failed"]),
          "-" if r["prediction_error"] is None else f"{100 * r['prediction_error']:+.1f} %"]
         for r in rows
     ]  # fmt: skip
     seeds = rows[0]["seeds"] if rows else 0
     note = (
         f"means over {seeds} seeds; spread: largest minus smallest; speed-up: against the slowest row;\n"
-        "goodput 1.0: all compute pooled, communication free; prediction: the planner's error on whole epochs"
+        "to others: to other sites; goodput 1.0: all compute pooled, communication free;\n"
+        "prediction: the planner's error on whole epochs"
     )
     return f"{table(head, body)}\n\n{note}"
 
