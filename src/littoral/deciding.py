@@ -17,7 +17,7 @@ from functools import partial
 from littoral.errors import Infeasible, InputError
 from littoral.job import Job
 from littoral.learning.task import Task, load_task
-from littoral.planning.cost import FORMULAS
+from littoral.planning.cost import has_formula
 from littoral.planning.plan import Alternative, Plan
 from littoral.planning.planner import make_plan, merit, refuse
 from littoral.planning.prior import Candidate, applicable
@@ -34,7 +34,7 @@ def decide(job: Job, task: Task, *, parallel: bool = False) -> Plan:
 
 def _planned(job: Job, task: Task) -> Plan:
     plan = make_plan(job, task.footprint(), task.recipe)
-    if plan.strategy in FORMULAS:
+    if has_formula(plan):
         return plan
     plan = rehearse(job, task, plan)
     refuse(job, plan)

@@ -28,10 +28,13 @@ from littoral.planning.paces import (
     step_seconds,
     update_seconds,
 )
-from littoral.planning.plan import Prediction, Server, Term, Worker
+from littoral.planning.plan import Plan, Prediction, Server, Term, Worker
 from littoral.units import show_bytes
 
-FORMULAS = ("allreduce", "parameter_server")  # strategies whose time is a formula here
+
+def has_formula(plan: Plan) -> bool:
+    """Whether the plan's time is a formula here; what codecs save is not."""
+    return plan.strategy in ("allreduce", "parameter_server") and plan.parameters.get("codec", "none") == "none"
 
 
 def collective_seconds(setting: Setting, devices: Sequence[str]) -> tuple[float, float]:

@@ -314,7 +314,7 @@ def _servers(footprint: Footprint, count: int, devices: Sequence[str]) -> tuple[
 
 def _predict(setting: Setting, workers: tuple[Worker, ...], servers: tuple[Server, ...], strategy: Any) -> Prediction:
     match strategy.name:
-        case "parameter_server":
+        case "parameter_server" if strategy.codec == "none":
             return cost.predict_servers(setting, workers, servers, strategy.limit, strategy.ahead)
         case "allreduce":
             return cost.predict_allreduce(setting, workers)

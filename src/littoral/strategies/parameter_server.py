@@ -11,6 +11,8 @@ processors are busy at the same time.
 
 Backup workers (Chen et al. 2016, ``bsp`` only): a step closes when all but ``backups`` workers have pushed for it;
 later gradients are dropped and their samples leased again.
+
+With a ``codec`` gradients cross coded (``pushes``); parameters come back whole.
 """
 
 from __future__ import annotations
@@ -19,11 +21,15 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import msgspec
+
 from littoral.errors import InputError
+from littoral.learning.codecs import Codec
 from littoral.learning.leases import Lease
 from littoral.learning.task import Recipe
 from littoral.planning.plan import Plan, Server
 from littoral.strategies.clocks import Clocks
+from littoral.strategies.pushes import Pushes, check_push_codec, push_codec, without_momentum
 from littoral.strategies.strategy import Models, Source, check_choice, check_whole
 from littoral.worlds.node import Joined, Left, Message, Node, Received
 
@@ -68,11 +74,13 @@ class ParameterServer:
     servers: int = 1
     momentum: str = "auto"  # of ssp and asp: auto takes off what asynchrony adds by itself; keep does not
     damping: str = "none"  # step length against staleness tau: none, inverse (1/tau) or sqrt (1/sqrt(1+tau))
+    codec: str = "none"  # of gradients; auto: per link, as mild as its rate allows; dgc: momentum stays with workers
 
     def __post_init__(self) -> None:
         check_choice("mode", self.mode, MODES)
         check_choice("damping", self.damping, ("none", "inverse", "sqrt"))
         check_choice("momentum", self.momentum, ("auto", "keep"))
+        check_push_codec(self.codec)
         check_whole("bound", self.bound)
         check_whole("ahead", self.ahead, most=16)
         check_whole("backups", self.backups)
@@ -88,6 +96,11 @@ class ParameterServer:
                              remedy="set 'servers: 1', or 'backups: 0'")  # fmt: skip
 
     @property
+    def by_rate(self) -> bool:
+        """Whether links differ in what they carry."""
+        return self.codec == "auto"
+
+    @property
     def limit(self) -> float:
         """How many iterations a worker may be ahead of the slowest."""
         return {"bsp": 0, "ssp": self.bound, "asp": math.inf}[self.mode]
@@ -99,7 +112,7 @@ class ParameterServer:
         return 1.0 / math.sqrt(1 + staleness) if self.damping == "sqrt" else 1.0
 
     async def worker(self, node: Node) -> None:
-        servers = node.plan.servers
+        servers, pushes = node.plan.servers, Pushes(self.codec, node)
         for server in servers:
             await node.send(server.name, Pull())
         due, allowed = 1, 0  # answers; before the first there is nothing to compute on
@@ -110,9 +123,9 @@ class ParameterServer:
             gradient = await node.compute()
             if gradient.lease is None:
                 break
+            parts = pushes.encode(gradient)
             for server, version in zip(servers, versions, strict=True):
-                part = gradient.vector[server.start : server.stop]
-                await node.send(server.name, Push(version, gradient.samples, gradient.lease, part))
+                await node.send(server.name, Push(version, gradient.samples, gradient.lease, parts[server.name]))
             due, allowed = due + 1, self.ahead
         for _ in range(due):  # or they would be taken for the answers to what comes next
             for server in servers:
@@ -138,6 +151,8 @@ class ParameterServer:
         by the learning rate proved too much for stale gradients, for none of it too slow (digits, 4 and 6 workers,
         momentum 0.9): the square root trains well in all of them.
         """
+        if self.codec == "dgc" and recipe.optimizer == "sgd":
+            return without_momentum(recipe)
         if self.limit == 0 or self.momentum == "keep" or not recipe.momentum or recipe.optimizer != "sgd":
             return recipe
         implicit = 1.0 - 1.0 / (workers * (1 + self.ahead))
@@ -158,6 +173,7 @@ class Desk:
         self.clocks = Clocks(node.members, strategy.limit)
         self.waiting: dict[str, None] = {}  # in order of arrival
         self.pending: dict[str, Push] = {}
+        self._codecs: dict[str, Codec] = {}
 
     async def take(self, received: Received) -> None:
         """Book one message, then hand out parameters to everyone who may go on."""
@@ -188,8 +204,15 @@ class Desk:
         else:
             if sender in self.pending:  # of an earlier life, which nobody waits for
                 await self.node.release([self.pending[sender].lease])
-            self.pending[sender] = push
+            self.pending[sender] = push if self.strategy.codec == "none" else self._decoded(sender, push)
             self.clocks.advance(sender)
+
+    def _decoded(self, sender: str, push: Push) -> Push:
+        server = next(server for server in self.node.plan.servers if server.name == self.node.name)
+        if sender not in self._codecs:
+            self._codecs[sender] = push_codec(self.strategy.codec, self.node, sender, server)
+        vector = self._codecs[sender].decode(push.vector, server.stop - server.start)
+        return msgspec.structs.replace(push, vector=vector)
 
     @property
     def _round(self) -> int:
