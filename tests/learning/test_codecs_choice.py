@@ -33,7 +33,7 @@ from littoral.learning.codecs import (
 )
 from littoral.learning.phantom import Phantom
 
-many = settings(max_examples=200, deadline=None)
+many = settings()
 
 
 def test_the_words_of_users() -> None:

@@ -31,8 +31,8 @@ from littoral.learning.phantom import Phantom
 
 torch = pytest.importorskip("torch")
 
-many = settings(max_examples=200, deadline=None)
-each = settings(max_examples=30, deadline=None)  # for each of some twenty-five codecs
+many = settings()
+each = settings()
 CONTRACTING = [codec for codec in CODECS if codec.contracts]
 seeds = st.integers(0, 2**31)
 
@@ -274,7 +274,6 @@ def test_gossip_of_differences_agrees_on_the_mean(word: str) -> None:
     assert disagreement(mixed) < 0.2 * disagreement(models)
 
 
-@settings(max_examples=40, deadline=None)
 @given(length=st.integers(1, 100), seed=seeds, codec=st.sampled_from([Int8(), TopK(0.2), Sign(), Qsgd(), Half()]))
 def test_mixing_keeps_the_mean_and_copies_are_equal(length: int, seed: int, codec: Codec) -> None:
     models = series(["normal"] * 5, length, seed)

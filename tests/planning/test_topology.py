@@ -29,7 +29,7 @@ from littoral.planning.topology import (
 
 NAMES = [*GRAPHS, *SCHEMES, "fast-links"]
 REFUSED = {"hypercube": lambda n: n & (n - 1), "double-ring": lambda n: n % 2}  # over which numbers of nodes
-examples = settings(max_examples=200, deadline=None)
+examples = settings()
 
 
 def names(n: int) -> list[str]:

@@ -7,7 +7,7 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from littoral.learning.leases import Lease, Span
@@ -87,14 +87,12 @@ def play(strategy: ParameterServer, seed: int, iterations: int = 12) -> tuple[Fa
     return node, clocks
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 4))
 def test_reads_include_all_updates_that_are_old_enough(seed: int, bound: int) -> None:
     _, clocks = play(ParameterServer(mode="ssp", bound=bound), seed)
     assert max(clocks.values()) - min(clocks.values()) <= bound + 1
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32))
 def test_bsp_applies_one_gradient_of_everyone_per_step(seed: int) -> None:
     node, clocks = play(ParameterServer(mode="bsp"), seed)
@@ -102,7 +100,6 @@ def test_bsp_applies_one_gradient_of_everyone_per_step(seed: int) -> None:
         assert sorted(step) == sorted((worker, number) for worker in clocks)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32))
 def test_asp_applies_each_push_at_once(seed: int) -> None:
     node, clocks = play(ParameterServer(mode="asp"), seed)
