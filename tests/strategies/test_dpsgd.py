@@ -20,7 +20,8 @@ from littoral.planning.mixing import contraction, matrix
 from littoral.planning.planner import make_plan
 from littoral.planning.topology import Topology, without_links
 from littoral.strategies import dpsgd
-from littoral.strategies.dpsgd import Coded, Dpsgd, GossipModel
+from littoral.strategies.dpsgd import Dpsgd
+from littoral.strategies.gossip import Coded, GossipModel
 from littoral.strategies.strategy import make_strategy
 from littoral.testing import MemoryKeeper, Story, check_strategy, fail_at, live, simulate, small_continuum, small_job
 from littoral.worlds.processes.launch import Forge

@@ -24,7 +24,7 @@ from littoral.learning.task import Recipe
 from littoral.planning import wiring
 from littoral.planning.topology import Topology, make_topology
 from littoral.strategies import hop
-from littoral.strategies.dpsgd import GossipModel
+from littoral.strategies.gossip import GossipModel
 from littoral.strategies.hop import Hop, HopToken, HopUpdate, shares
 from littoral.strategies.strategy import make_strategy
 from littoral.testing import check_strategy, fail_at, live, simulate, small_continuum, small_job

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from littoral.errors import InputError
 from littoral.planning.topology import Topology
-from littoral.strategies.dpsgd import neighbourhood
+from littoral.strategies.gossip import neighbourhood
 from littoral.strategies.peers import Peers, displacement, rest
 from littoral.strategies.strategy import check_choice, check_whole
 from littoral.worlds.node import Message, Node

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 from littoral.errors import InputError
 from littoral.planning.topology import Topology
-from littoral.strategies.dpsgd import neighbourhood
+from littoral.strategies.gossip import neighbourhood
 from littoral.strategies.inbox import Inbox
 from littoral.strategies.peers import Peers, rest, step
 from littoral.strategies.strategy import check_choice, check_whole

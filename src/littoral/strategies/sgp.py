@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from littoral.planning.topology import WEIGHTS
-from littoral.strategies.dpsgd import neighbourhood, rows
+from littoral.strategies.gossip import neighbourhood, rows
 from littoral.strategies.peers import Peers, rest, step
 from littoral.strategies.strategy import check_choice, check_whole
 from littoral.worlds.node import Message, Node
