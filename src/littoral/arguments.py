@@ -109,7 +109,7 @@ def saved_plan(path: Path, job: Job) -> Plan:
     import msgspec
 
     from littoral.planning.plan import Plan
-    from littoral.planning.planner import check_plan
+    from littoral.planning.refusing import check_plan
 
     try:
         saved = msgspec.json.decode(path.read_bytes(), type=Plan)

@@ -19,8 +19,9 @@ from littoral.job import Job
 from littoral.learning.task import Task, load_task
 from littoral.planning.cost import has_formula
 from littoral.planning.plan import Alternative, Plan
-from littoral.planning.planner import make_plan, merit, refuse
+from littoral.planning.planner import make_plan, merit
 from littoral.planning.prior import Candidate, applicable
+from littoral.planning.refusing import refuse
 from littoral.rehearsal import rehearse
 from littoral.units import show_duration
 
