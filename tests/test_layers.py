@@ -22,7 +22,7 @@ ORDER = [
     ["learning.codecs"],
     ["planning.graphs", "planning.mixing", "planning.topology", "planning.fast_links"],
     ["planning.plan", "planning.batches", "planning.flows", "planning.collective", "planning.paces", "planning.cost"],
-    ["planning.instance", "planning.room", "planning.shards"],
+    ["planning.instance", "planning.room", "planning.shards", "planning.simple"],
     ["planning.exact", "planning.deepedge", "planning.search", "planning.frontier"],
     ["planning.wiring", "planning.prior"],
     ["worlds.node", "worlds.world"],

@@ -19,7 +19,7 @@ import numpy as np
 from littoral.errors import InputError
 from littoral.planning.instance import Floats, Instance, Ints, Placement, Scheme, evaluate
 from littoral.planning.room import Room, room
-from littoral.planning.shards import Draft, relaxed, whole
+from littoral.planning.shards import Draft, relaxed, spread, whole
 
 NODES = 8
 ROWS = 4_000_000  # combinations of batches that are still enumerated
@@ -40,7 +40,7 @@ def solve_exact(instance: Instance) -> Scheme:
             break
         time, shards, batches = _best_of(_draft(instance, space, nodes, placement), cheapest, best)
         if time < best:
-            best, winner = time, (_spread(instance, nodes, shards), _spread(instance, nodes, batches), placement)
+            best, winner = time, (spread(instance, nodes, shards), spread(instance, nodes, batches), placement)
     if winner is None:
         raise AssertionError("a node with room can always do the job alone")
     return evaluate(instance, *winner, reasons=(f"optimal among {_rows(instance, space)} sets of batches",))
@@ -117,10 +117,3 @@ def _best_of(one: Draft, cheapest: Floats, best: float) -> tuple[float, Ints, In
         if times[row] < best:
             best, found = float(times[row]), (shards[row], part.batches[row])
     return best, *found
-
-
-def _spread(instance: Instance, nodes: Ints, values: Ints) -> Ints:
-    """The values of some nodes, and 0 for the others."""
-    every = np.zeros(len(instance.names), dtype=np.int64)
-    every[nodes] = values
-    return every

@@ -151,5 +151,12 @@ def apportioned(samples: int, shares: Floats) -> Ints:
     exact = shares * (samples / shares.sum())
     floors = np.floor(exact).astype(np.int64)
     order = np.argsort(-(exact - floors), kind="stable")
-    floors[order[: samples - floors.sum()]] += 1
-    return floors
+    floors[order[: samples - int(floors.sum())]] += 1
+    return np.asarray(floors, dtype=np.int64)
+
+
+def spread(instance: Instance, nodes: Ints, values: Array) -> Ints:
+    """The values of some nodes, and 0 for the others."""
+    every = np.zeros(len(instance.names), dtype=np.int64)
+    every[nodes] = values
+    return every
