@@ -108,12 +108,12 @@ def whole(one: Draft) -> tuple[Floats, Ints]:
     low = np.zeros(len(possible))
     high = soonest(samples, one.start, one.per_sample()) + np.where(one.used, one.full(), 0.0).max(axis=1)
     high = np.where(possible, high, 1.0) * (1 + 1e-9)
-    fewer, more = one.batches, _done_by(one, high)
+    fewer, more = one.batches, done_by(one, high)
     for _ in range(ROUNDS):
         if np.all(~possible | (more.sum(axis=1) == samples) | (high - low <= CLOSE * high)):
             break
         middle = (low + high) / 2
-        done = _done_by(one, middle)
+        done = done_by(one, middle)
         enough = done.sum(axis=1) >= samples
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         fewer, more = np.where(enough[:, None], fewer, done), np.where(enough[:, None], done, more)
@@ -121,7 +121,7 @@ def whole(one: Draft) -> tuple[Floats, Ints]:
     return np.where(possible, one.finish(shards).max(axis=1), np.inf), shards
 
 
-def _done_by(one: Draft, time: Floats) -> Ints:
+def done_by(one: Draft, time: Floats) -> Ints:
     """Whole samples that each node can finish by then; never less than a batch."""
     left = np.maximum(time[:, None] - one.start, 0.0)
     period = np.where(one.used, one.full(), np.inf)
