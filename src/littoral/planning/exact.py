@@ -72,7 +72,7 @@ def _draft(instance: Instance, space: Room, nodes: Ints, placement: int) -> Draf
         instance=instance, nodes=nodes, batches=rows,
         compute=instance.performance.compute_seconds(flat, rows.ravel()).reshape(rows.shape),
         update=_updates(instance, nodes, rows, instance.server_choices[placement]),
-        send=instance.transfer_s_per_sample[instance.nearest()[nodes], nodes],
+        send=instance.transfer_s_per_sample[instance.nearest[nodes], nodes],
     )  # fmt: skip
 
 

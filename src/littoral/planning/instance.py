@@ -71,6 +71,7 @@ class Instance:
     usd_per_s: Floats = field(default_factory=_nothing)  # (nodes,) while busy
     usd_per_sample: Floats = field(default_factory=_nothing)  # (stores, nodes)
     server_usd_per_s: Floats = field(default_factory=_nothing)  # one for all servers, or one each
+    nearest: Ints = field(init=False)  # the store that each node gets a sample from soonest; the cheaper of equals
 
     def __post_init__(self) -> None:
         n, stores = len(self.names), max(np.atleast_2d(self.transfer_s_per_sample).shape[0], 1)
@@ -78,6 +79,8 @@ class Instance:
                   "usd_per_s": (n,), "usd_per_sample": (stores, n)}  # fmt: skip
         for name, shape in shapes.items():
             object.__setattr__(self, name, np.broadcast_to(np.asarray(getattr(self, name), dtype=float), shape))
+        order = np.lexsort((self.usd_per_sample, self.transfer_s_per_sample), axis=0)
+        object.__setattr__(self, "nearest", order[0].astype(np.int64))
         if not self.names or self.samples < 1 or self.epochs < 1 or not self.server_choices:
             found = f"{n} nodes, {self.samples} samples, {self.epochs} epochs, {len(self.server_choices)} placements"
             raise InputError(found, remedy="give at least one of each")
@@ -97,11 +100,6 @@ class Instance:
         if self.batch_most - self.batch_least < RUNGS:
             return np.arange(self.batch_least, self.batch_most + 1)
         return np.unique(np.geomspace(self.batch_least, self.batch_most, RUNGS).round().astype(np.int64))
-
-    def nearest(self) -> Ints:
-        """The store that each node gets a sample from soonest; the cheaper of equals."""
-        order = np.lexsort((self.usd_per_sample, self.transfer_s_per_sample), axis=0)
-        return np.asarray(order[0], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +127,7 @@ def evaluate(
 ) -> Scheme:  # fmt: skip
     """The scheme with its times and cost: workers are paid while busy, servers until the end, data by the sample."""
     d, b = np.asarray(shards, dtype=np.int64), np.asarray(batches, dtype=np.int64)
-    sources = instance.nearest() if stores is None else np.asarray(stores, dtype=np.int64)
+    sources = instance.nearest if stores is None else np.asarray(stores, dtype=np.int64)
     used = np.flatnonzero(d > 0)
     epoch, busy = np.zeros(len(d)), np.zeros(len(d))
     epoch[used] = _epoch_seconds(instance, used, d[used], b[used], placement)

@@ -7,6 +7,7 @@ left out.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -14,27 +15,22 @@ from littoral.planning.instance import Instance, Ints
 from littoral.planning.room import Room
 from littoral.planning.shards import draft
 
+FEW = 16  # up to so many nodes, they change one by one and by pairs
+SOME = 128  # up to so many, in groups and one by one
+CELLS = 400_000  # numbers in one block of rows
 GROUPS = 12  # of speed
 STEPS = 6  # batch sizes that a group of many nodes may change to
 
 
-def changes(
-    instance: Instance, space: Room, placement: int, batches: Ints, kind: str, few: int, cells: int
-) -> Iterator[Ints]:
-    """Rows of changed batches, in blocks of about ``cells`` numbers."""
-    if len(batches) <= few:
-        rows = _single(space, batches) if kind == "simple" else _pairs(space, batches)
-    elif kind == "simple":
+def changes(instance: Instance, space: Room, placement: int, batches: Ints, *, coarse: bool) -> Iterator[Ints]:
+    """Rows of changed batches, in blocks; the coarse changes are cheaper to try than the fine ones."""
+    if len(batches) <= FEW:
+        rows = _single(space, batches) if coarse else _pairs(space, batches)
+    elif coarse:
         rows = _grouped(instance, space, placement, batches)
     else:
-        rows = iter(())
-    block: list[Ints] = []
-    for row in rows:
-        block.append(row)
-        if len(block) * len(batches) >= cells:
-            yield np.array(block)
-            block = []
-    if block:
+        rows = _single(space, batches) if len(batches) <= SOME else iter(())
+    while block := list(islice(rows, max(1, CELLS // len(batches)))):
         yield np.array(block)
 
 
@@ -44,9 +40,7 @@ def _single(space: Room, batches: Ints) -> Iterator[Ints]:
         for batch in _others(space, batches, int(node)):
             yield _with(batches, {int(node): batch})
     for factor in (0.5, 2.0):
-        scaled = np.where(
-            batches > 0, np.maximum(space.largest(np.arange(len(batches)), batches * factor), batches * 0), 0
-        )
+        scaled = np.where(batches > 0, space.largest(np.arange(len(batches)), batches * factor), 0)
         if scaled.any():
             yield scaled
 

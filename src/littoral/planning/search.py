@@ -14,20 +14,18 @@ from typing import Literal
 
 import numpy as np
 
-from littoral.errors import Infeasible, InputError
+from littoral.errors import InputError
 from littoral.planning import frontier
 from littoral.planning.deepedge import solve
 from littoral.planning.instance import Floats, Instance, Ints, Scheme, evaluate
-from littoral.planning.neighbours import changes
+from littoral.planning.neighbours import CELLS, FEW, changes
 from littoral.planning.room import Room, room
 from littoral.planning.shards import draft, relaxed, whole
 
-FEW = 16  # up to so many nodes, changes are weighed one by one and in whole samples
 STARTS = 4  # answers that are improved
 SIZES = 40  # numbers of workers that are tried
 CAPS = 12  # largest batches that are tried
 SWEEPS = 12  # improvements of one answer
-CELLS = 400_000  # numbers weighed in one go
 
 Answer = tuple[float, int, Ints]  # seconds, placement, batches (0: left out)
 Objective = Literal["makespan", "cost", "fairness"]
@@ -41,25 +39,26 @@ def search(
     if objective not in ("makespan", "cost", "fairness"):
         raise InputError(f"unknown objective {objective!r}", remedy="give makespan, cost or fairness", key="objective")
     limits = frontier.Limits(time_s=time_limit_s, cost_usd=cost_limit_usd, fairness=fairness_floor)
-    quickest = soonest_done(instance)
-    if objective == "makespan" and limits.kept(instance, quickest):
+    space = room(instance)
+    quickest = soonest_done(instance, space)
+    if objective == "makespan" and limits.kept(quickest, space.nodes):
         return quickest
-    pool = frontier.candidates(instance, quickest, time_limit_s)
-    kept = [scheme for scheme in pool if limits.kept(instance, scheme)]
+    pool = frontier.candidates(instance, space, quickest, time_limit_s)
+    kept = [scheme for scheme in pool if limits.kept(scheme, space.nodes)]
     if not kept:
-        raise limits.refusal(instance, pool)
-    return min(kept, key=lambda scheme: frontier.merit(instance, scheme, objective))
+        raise limits.refusal(pool, space.nodes)
+    return min(kept, key=lambda scheme: frontier.merit(scheme, space.nodes, objective))
 
 
 def pareto(instance: Instance, points: int = 20) -> list[Scheme]:
     """Schemes of which none is better than another in time, cost and fairness at once, the quickest first."""
-    pool = frontier.candidates(instance, soonest_done(instance), None)
-    return frontier.thinned(frontier.undominated(instance, pool), points)
-
-
-def soonest_done(instance: Instance) -> Scheme:
-    """The scheme with the least total time that the search finds."""
     space = room(instance)
+    pool = frontier.candidates(instance, space, soonest_done(instance, space), None)
+    return frontier.thinned(frontier.undominated(pool, space.nodes), points)
+
+
+def soonest_done(instance: Instance, space: Room) -> Scheme:
+    """The scheme with the least total time that the search finds."""
     known = solve(instance)
     answers = [improved(instance, space, answer) for answer in _starts(instance, space, known)]
     schemes = [known, *(scheme for answer in answers if (scheme := completed(instance, answer)) is not None)]
@@ -126,13 +125,12 @@ def improved(instance: Instance, space: Room, answer: Answer) -> Answer:
 
 
 def _better(instance: Instance, space: Room, answer: Answer) -> Answer | None:
-    """The best of all changes, if it is better; exchanges of nodes are tried only where nothing simpler helps."""
+    """The best of all changes, if it is better; fine ones are tried only where no coarse one helps."""
     seconds, placement, batches = answer
     moves = [(p, batches[None]) for p in range(len(instance.server_choices)) if p != placement]
-    for kind in ("simple", "exchange"):
-        moves += [(placement, rows) for rows in changes(instance, space, placement, batches, kind, FEW, CELLS)]
-        found = [_best_row(instance, p, rows) for p, rows in moves if len(rows)]
-        best = min(found, key=lambda one: one[0], default=answer)
+    for coarse in (True, False):
+        moves += [(placement, rows) for rows in changes(instance, space, placement, batches, coarse=coarse)]
+        best = min((_best_row(instance, p, rows) for p, rows in moves), key=lambda one: one[0], default=answer)
         if best[0] < seconds * (1 - 1e-9):
             return best
         moves = []

@@ -72,7 +72,7 @@ def draft(instance: Instance, batches: Array, placement: int, stores: Ints | Non
             update[row, used] = instance.performance.update_seconds(used, batch[used], servers)
     where = np.nonzero(rows)
     compute[where] = instance.performance.compute_seconds(where[1], rows[where])
-    send = instance.transfer_s_per_sample[instance.nearest() if stores is None else stores, instance.nodes]
+    send = instance.transfer_s_per_sample[instance.nearest if stores is None else stores, instance.nodes]
     return Draft(instance=instance, nodes=instance.nodes, batches=rows, compute=compute, update=update, send=send)
 
 
