@@ -24,7 +24,14 @@ def placements(
     candidates = job.servers or job.continuum.device_names
     if getattr(strategy, "per_site", False):
         return [_site_servers(job, setting, devices, footprint, candidates)]
-    size = float(footprint.vector_bytes)
+    ranked = ranked_servers(job, setting, devices, footprint, strategy.servers)
+    first = ranked[:PLACEMENTS] if len(devices) <= 64 else ranked[:1]
+    return [cut_servers(footprint, strategy.servers, ranked[k:] + ranked[:k]) for k in range(len(first))]
+
+
+def ranked_servers(job: Job, setting: Setting, devices: Sequence[str], footprint: Footprint, count: int) -> list[str]:
+    """Devices with room for one of ``count`` servers, where the workers' exchange ends soonest first."""
+    size, candidates = float(footprint.vector_bytes), job.servers or job.continuum.device_names
 
     def burden(device: str) -> tuple[float, int]:
         there = [setting.routes.between(d, device) for d in devices]
@@ -33,14 +40,12 @@ def placements(
         seconds = last_arrival(zeros, there, size) + last_arrival(zeros, back, size)
         return seconds, job.continuum.device_names.index(device)
 
-    slices = -(-size // strategy.servers)
+    slices = -(-size // count)
     roomy = [name for name in candidates if job.continuum.device(name).memory_bytes >= SERVER_VECTORS * slices]
     if not roomy:
         need = show_bytes(SERVER_VECTORS * slices)
         raise Infeasible(f"memory binds: no device that may serve has the {need} that a server needs")
-    ranked = sorted(roomy, key=burden)
-    first = ranked[:PLACEMENTS] if len(devices) <= 64 else ranked[:1]
-    return [_servers(footprint, strategy.servers, ranked[k:] + ranked[:k]) for k in range(len(first))]
+    return sorted(roomy, key=burden)
 
 
 def _site_servers(
@@ -61,7 +66,7 @@ def _site_servers(
     return tuple(servers)
 
 
-def _servers(footprint: Footprint, count: int, devices: Sequence[str]) -> tuple[Server, ...]:
+def cut_servers(footprint: Footprint, count: int, devices: Sequence[str]) -> tuple[Server, ...]:
     """``count`` servers on the devices in turn, each with its slice of the vector."""
     length = footprint.parameters + footprint.buffers
     cuts = [round(i * length / count) for i in range(count + 1)]

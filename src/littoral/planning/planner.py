@@ -1,7 +1,9 @@
 """From a job to a plan: who works on how much with which batch, and what that should take.
 
 ``fair`` gives every worker the same shard and batch, as Hadoop-style schedulers do; ``proportional`` gives each what
-it can do in the same time; ``auto`` takes whichever is predicted to be better for the job's objective. A plan that
+it can do in the same time; ``auto`` takes whichever of these is predicted to be better for the job's objective. The
+solvers of ``solving`` (``search``, ``deepedge``, ``deepedge-paper``, ``exact``) also choose who works at all, how many
+servers there are and where, and keep the deadlines of background apps. A plan that
 would break a limit is refused, and the limit that binds is named. The job names a strategy: to have one chosen, see
 ``littoral.deciding``.
 """
@@ -18,10 +20,11 @@ from littoral.document import suggest
 from littoral.errors import Infeasible, InputError
 from littoral.job import Job
 from littoral.learning.task import Footprint, Recipe
-from littoral.planning import cost, paces, sharing, wiring
+from littoral.planning import cost, paces, sharing, solving, wiring
 from littoral.planning.collective import DIRECT, strongest
+from littoral.planning.instance import violations
 from littoral.planning.paces import Setting
-from littoral.planning.placing import placements
+from littoral.planning.placing import cut_servers, placements
 from littoral.planning.plan import Plan, Prediction, Server, Worker
 from littoral.planning.refusing import refuse
 from littoral.units import show_duration, show_rate
@@ -31,8 +34,9 @@ PLANNERS = ["fair", "proportional"]
 
 def make_plan(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
     """The plan for a job; refuses what cannot be kept."""
-    if job.planner not in (*PLANNERS, "auto"):
-        remedy = suggest(job.planner, [*PLANNERS, "auto"])
+    known = [*PLANNERS, *solving.PLANNERS, "auto"]
+    if job.planner not in known:
+        remedy = suggest(job.planner, known)
         raise InputError(f"unknown planner {job.planner!r}", remedy=remedy, key="planner")
     planners = PLANNERS if job.planner == "auto" else [job.planner]
     drafts: list[Plan] = []
@@ -92,6 +96,8 @@ def _draft(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
     )
     devices = _eligible(job)
     _check_backups(strategy, devices)
+    if job.planner in solving.PLANNERS:
+        return _solved(job, setting, footprint, recipe, strategy, devices)
     if strategy.models == "served":
         ways = [(setting, servers) for servers in placements(job, setting, devices, footprint, strategy)]
     elif strategy.models == "own":
@@ -100,6 +106,31 @@ def _draft(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
         ways = [(replace(setting, reducing=weights), ()) for weights in _ownerships(job, setting, devices)]
     drafts = [_draft_with(job, fitted, footprint, recipe, strategy, devices, servers) for fitted, servers in ways]
     return min(drafts, key=lambda plan: plan.predicted.time_s)
+
+
+def _solved(
+    job: Job, setting: Setting, footprint: Footprint, recipe: Recipe, strategy: Any, devices: Sequence[str]
+) -> Plan:
+    if strategy.name != "parameter_server" or job.split == "by-store":
+        remedy = "use planner proportional, or strategy parameter_server and data that may move"
+        raise InputError(f"planner {job.planner!r} divides data between a parameter server's workers", remedy=remedy,
+                         key="planner")  # fmt: skip
+    problem = solving.problem_of(job, setting, footprint, recipe, devices)
+    scheme = solving.solve(job, problem)
+    wrong = violations(problem.instance, scheme)
+    if wrong:
+        raise Infeasible(f"{job.planner}: {wrong[0]}")
+    places = problem.placed(scheme)
+    servers, workers = cut_servers(footprint, len(places), places), solving.workers_of(problem, scheme, setting)
+    used = replace(setting, handling=paces.handling_seconds(setting, [w.device for w in workers], servers))
+    changed = {} if len(places) == strategy.servers else {"servers": len(places)}
+    return Plan(
+        planner=job.planner, strategy=job.strategy, parameters={**job.parameters, **changed}, workers=workers,
+        servers=servers, epochs=job.epochs, split=job.split, alpha=job.alpha, wire=job.wire,
+        predicted=_predict(used, workers, servers, strategy),
+        reasons=(*scheme.reasons, *_reasons(used, workers, servers)),
+        rates=wiring.rates(used, (*workers, *servers), strategy),
+    )  # fmt: skip
 
 
 def _ownerships(job: Job, setting: Setting, devices: Sequence[str]) -> list[dict[str, float]]:

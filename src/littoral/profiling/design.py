@@ -1,0 +1,99 @@
+"""Where to measure: points that fill the space of stresses and batches evenly, then those the models know least of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from littoral.profiling.stressors import Stress
+
+MOST_CPU, MOST_MEMORY, MOST_BANDWIDTH = 0.9, 0.5, 0.5
+QUIET = 0.4  # of the points a device has no bandwidth stress
+_AXES = 4  # of a device: processor, memory, bandwidth, batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """What may be varied: the devices that can train, and the server's."""
+
+    workers: tuple[str, ...]
+    server: str
+    batches: tuple[int, ...]  # the ladder of sizes
+    bandwidth: bool = True  # whether memory bandwidth can be stressed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One setting of everything."""
+
+    number: int
+    stress: dict[str, Stress]  # of every device, the server's included
+    batches: dict[str, int]  # of those that train
+
+
+def points(space: Space, seed: int = 0) -> Iterator[Point]:
+    """Points without end; the first n fill the space evenly for every n (Kronecker's sequence, Roberts 2018)."""
+    size = _AXES * len(space.workers) + 2
+    ratio = _root(size)
+    steps = np.array([math.pow(ratio, -(axis + 1)) % 1.0 for axis in range(size)])
+    start = np.random.default_rng(seed).random(size)
+    number = 0
+    while True:
+        number += 1
+        yield _point(space, number, (start + number * steps) % 1.0)
+
+
+def _root(size: int) -> float:
+    """Of x^(size + 1) = x + 1: the golden ratio for one axis."""
+    x = 2.0
+    for _ in range(64):
+        x = math.pow(1.0 + x, 1.0 / (size + 1))
+    return x
+
+
+def _point(space: Space, number: int, unit: NDArray[np.float64]) -> Point:
+    count = 1 + int(unit[-1] * len(space.workers))  # how many train, beginning with another one every time
+    turn = [space.workers[(number + i) % len(space.workers)] for i in range(count)]
+    stress, batches = {space.server: Stress(cpu=_round(unit[-2] * MOST_CPU))}, {}
+    for index, device in enumerate(space.workers):
+        cpu, memory, bandwidth, batch = unit[_AXES * index : _AXES * (index + 1)]
+        stress[device] = Stress(
+            cpu=_round(cpu * MOST_CPU), memory=_round(memory * MOST_MEMORY),
+            bandwidth=_round(max(0.0, bandwidth - QUIET) / (1 - QUIET) * MOST_BANDWIDTH) if space.bandwidth else 0.0,
+        )  # fmt: skip
+        if device in turn:
+            batches[device] = space.batches[int(batch * len(space.batches))]
+    return Point(number=number, stress=stress, batches=batches)
+
+
+def _round(share: float) -> float:
+    return round(float(share), 3)
+
+
+def least_known(
+    candidates: Sequence[Point], measured: Sequence[tuple[Point, dict[str, float]]], seed: int = 0
+) -> Point:
+    """The candidate about which a Gaussian process over all measured compute times is least sure, over its workers."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import Matern, WhiteKernel
+
+    doubts = np.zeros(len(candidates))
+    for device in sorted({name for _, times in measured for name in times}):
+        known = [(_features(point, device), math.log(times[device])) for point, times in measured if device in times]
+        asked = [i for i, point in enumerate(candidates) if device in point.batches]
+        if len(known) < 4 or not asked:
+            continue
+        kernel = Matern(length_scale=0.5, nu=2.5) + WhiteKernel(1e-3)
+        model = GaussianProcessRegressor(kernel, normalize_y=True, optimizer=None, random_state=seed)
+        model.fit(np.array([x for x, _ in known]), np.array([y for _, y in known]))
+        doubts[asked] += model.predict(np.array([_features(candidates[i], device) for i in asked]), return_std=True)[1]
+    return candidates[int(np.argmax(doubts))]
+
+
+def _features(point: Point, device: str) -> list[float]:
+    stress = point.stress[device]
+    return [stress.cpu, stress.memory, stress.bandwidth, math.log2(point.batches[device]) / 8, len(point.batches) / 4]

@@ -1,0 +1,132 @@
+"""A whole sweep: points until the budget is spent, every one kept as soon as it is measured, resumed where it ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from littoral.errors import InputError, RunFailed
+from littoral.job import Job
+from littoral.learning.task import load_task
+from littoral.profiling.bench import Bench, Measured
+from littoral.profiling.design import Point, Space, least_known, points
+from littoral.profiling.profile import Profile, load, save
+from littoral.profiling.stressors import has_stress_ng
+
+EVENLY = 24  # points that fill the space before doubts choose
+CANDIDATES = 12  # among which they choose
+ATTEMPTS = 2
+LADDER = (4, 8, 16, 32, 64, 128)
+
+Tell = Callable[[str], None]
+
+
+def _silent(text: str) -> None:
+    """Tell nobody."""
+
+
+def space_of(job: Job, server: str) -> Space:
+    """What a sweep of a job varies."""
+    task = load_task(job.task, job.task_options, job.recipe)
+    footprint = task.footprint()
+    workers = tuple(name for name in job.workers or job.continuum.device_names if name != server)
+    if not workers:
+        raise InputError(
+            "no device is left to train", remedy="describe at least one besides the server's", key="workers"
+        )
+    least = min(job.continuum.device(name).largest_batch(footprint) for name in workers)
+    ladder = tuple(size for size in LADDER if size <= min(least, footprint.samples // len(workers)))
+    return Space(workers=workers, server=server, batches=ladder or (1,), bandwidth=has_stress_ng())
+
+
+def server_of(job: Job) -> str:
+    """Where the server is while profiling: where the job says, or on the last device."""
+    return job.servers[0] if job.servers else job.continuum.device_names[-1]
+
+
+def kinds_of(job: Job, workers: tuple[str, ...]) -> dict[str, str]:
+    """Devices of one kind are measured as one; those of no kind as themselves, without their number."""
+    described = {name: job.continuum.device(name) for name in workers}
+    return {name: d.kind if d.kind != "custom" else _family(name) for name, d in described.items()}
+
+
+def _family(name: str) -> str:
+    stem, _, number = name.rpartition("-")
+    return stem if number.isdigit() and stem else name
+
+
+def begun(folder: Path, kinds: dict[str, str], task: str) -> Profile:
+    """What a sweep that was interrupted has kept; rows of a point that was not kept whole are dropped."""
+    if not (folder / "training.csv").exists():
+        return Profile()
+    kept = load(folder)
+    others = {(row.kind, row.task) for row in kept.training} - {(kind, task) for kind in kinds.values()}
+    if others:
+        kind, other = sorted(others)[0]
+        raise InputError(f"a profile of {other} on {kind}", file=folder, remedy="give another folder for this sweep")
+    whole = {row.point for row in kept.training}
+    return replace(kept, apps=tuple(row for row in kept.apps if row.point in whole))
+
+
+class Choice:
+    """Which point is next: evenly at first, then the one of a few that the measured ones tell least about."""
+
+    def __init__(self, space: Space, profile: Profile, seed: int) -> None:
+        times: dict[int, dict[str, float]] = {}
+        for row in profile.training:
+            times.setdefault(row.point, {})[row.device] = row.compute_s
+        last = max(times, default=0)
+        self._known = [
+            (point, times[point.number]) for point in islice(points(space, seed), last) if point.number in times
+        ]
+        self._stream = (point for point in points(space, seed) if point.number not in times)
+        self._pool: list[Point] = []
+        self._seed = seed
+
+    def next(self) -> Point:
+        """The point to measure."""
+        if len(self._known) < EVENLY:
+            return next(self._stream)
+        self._pool += islice(self._stream, CANDIDATES - len(self._pool))
+        point = least_known(self._pool, self._known, self._seed)
+        self._pool.remove(point)
+        return point
+
+    def learn(self, point: Point, measured: Measured) -> None:
+        """What came of it."""
+        self._known.append((point, {row.device: row.compute_s for row in measured.training}))
+
+
+def sweep(
+    bench: Bench, space: Space, folder: Path, profile: Profile, *, budget_s: float, seed: int = 0, tell: Tell = _silent
+) -> Profile:
+    """Measure until the budget is spent; a point that fails twice is left out, and told."""
+    end, choice = time.monotonic() + budget_s, Choice(space, profile, seed)
+    while time.monotonic() < end:
+        point, began = choice.next(), time.monotonic()
+        measured = _attempt(bench, point, tell)
+        if measured is None:
+            continue
+        choice.learn(point, measured)
+        profile = replace(
+            profile, training=(*profile.training, *measured.training), apps=(*profile.apps, *measured.apps), choices={}
+        )
+        save(profile, folder)
+        now = time.monotonic()
+        tell(
+            f"point {point.number}: {len(measured.training)} training, {now - began:.1f} s; "
+            f"{len(profile.training)} rows, {max(0.0, end - now) / 60:.1f} min left"
+        )
+    return profile
+
+
+def _attempt(bench: Bench, point: Point, tell: Tell) -> Measured | None:
+    for attempt in range(ATTEMPTS):
+        try:
+            return bench.measure(point)
+        except RunFailed as error:
+            tell(f"point {point.number} failed ({error}); {'left out' if attempt else 'once more'}")
+    return None
