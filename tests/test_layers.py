@@ -32,6 +32,7 @@ ORDER = [
     ["strikes"],
     ["supervisor"],
     ["worlds"],
+    ["profiling.keeper", "profiling.stress"],
     ["journal", "result"],
     ["rundir"],
     ["run", "rehearsal", "deciding"],
