@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from littoral.profiling.cards import Card
-from littoral.profiling.groups import Groups, own_limits
+from littoral.profiling.groups import Groups
+from littoral.profiling.limits import own_limits
 from littoral.profiling.readings import Machine, Reading, Watched, network_bytes, stall_seconds
 
 if TYPE_CHECKING:
@@ -46,10 +47,10 @@ class Device:
     def size(self) -> Size:
         """What it has now; quotas may change."""
         total, free = machine_memory()
-        limit = self._groups.memory_bytes(total)
+        limit = self._groups.memory_bytes.now(total)
         used = self._groups.used_bytes() if self._groups.memory else None
         return Size(
-            cores=self._groups.cores(self._machine.cores),
+            cores=self._groups.cores.now(self._machine.cores),
             memory_bytes=limit,
             free_bytes=free if used is None else min(free, limit - used),
         )
@@ -66,7 +67,7 @@ class Device:
         cpu_s, held_s, waited_s = groups.times()
         return replace(
             reading,
-            cores=groups.cores(reading.cores),
+            cores=groups.cores.now(reading.cores),
             cpu_s=cpu_s,
             held_s=held_s,
             waited_s=waited_s,
@@ -79,7 +80,7 @@ class Device:
         used = self._groups.used_bytes() if self._groups.memory else None
         if used is None:
             return reading
-        share = used / self._groups.memory_bytes(machine_memory()[0])
+        share = used / self._groups.memory_bytes.now(machine_memory()[0])
         return replace(reading, memory=share, stalled_s=stall_seconds(self._groups.stalled.text()))
 
     def _carried(self) -> float | None:

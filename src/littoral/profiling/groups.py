@@ -6,14 +6,12 @@ controller), its threads and processes are asked one by one, and summed from the
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from littoral.profiling.limits import CPU, MEMORY, Limit, lineage
 from littoral.profiling.readings import Watched, fields
-
-_UNLIMITED_BYTES = 1 << 60  # version 1 writes "no limit" as a huge number
 
 
 class Groups:
@@ -23,22 +21,15 @@ class Groups:
         present = [folder for folder in folders if folder.is_dir()]
         self.cpu = _having(present, "cpu.max", "cpu.cfs_quota_us")
         self.memory = _having(present, "memory.max", "memory.limit_in_bytes")
-        usage = _having(present, "cpuacct.usage")
-        self._usage = _watch(usage, "cpuacct.usage")
+        self.cores = Limit(lineage(self.cpu) if self.cpu else [], CPU)
+        self.memory_bytes = Limit(lineage(self.memory) if self.memory else [], MEMORY)
+        self._usage = _watch(_having(present, "cpuacct.usage"), "cpuacct.usage")
         self._stat = _watch(self.cpu, "cpu.stat")
         self.queued, self.stalled = _watch(self.cpu, "cpu.pressure"), _watch(self.memory, "memory.pressure")
         self._used = _watch(self.memory, "memory.current", "memory.usage_in_bytes")
         self._memory_stat = _watch(self.memory, "memory.stat")
-        self._folder = present[0] if present else None
+        self._folder = str(present[0]) if present else ""
         self._threads, self._files = Members("schedstat", scheduling), Members("io", written)
-
-    def cores(self, most: float) -> float:
-        """The quota in cores."""
-        return quota(self.cpu, most) if self.cpu else most
-
-    def memory_bytes(self, most: float) -> float:
-        """The limit."""
-        return memory_limit(self.memory, most) if self.memory else most
 
     def used_bytes(self) -> float | None:
         """In use, without file pages that could be given back at once."""
@@ -64,12 +55,16 @@ class Groups:
 
     def _listed(self, name: str) -> list[int]:
         """Opened anew each time: version 1 shows an old list to whoever keeps the file open."""
-        words = _words(self._folder / name) if self._folder else []
-        return [number for number in map(int, words) if number]
+        file = Watched(os.path.join(self._folder, name) if self._folder else os.devnull)
+        numbers = [int(word) for word in file.text().split()]
+        file.close()
+        return [number for number in numbers if number]  # 0: of another process namespace
 
     def close(self) -> None:
         self._threads.close()
         self._files.close()
+        self.cores.close()
+        self.memory_bytes.close()
         for file in (self._usage, self._stat, self.queued, self.stalled, self._used, self._memory_stat):
             file.close()
 
@@ -120,51 +115,6 @@ def written(text: str) -> tuple[float, float]:
     return float(counts["read_bytes"] + counts["write_bytes"]), 0.0
 
 
-def quota(group: Path, most: float) -> float:
-    """Cores that a group and those above it allow, at most ``most``."""
-    return min(most, *map(_own_quota, lineage(group)), most)
-
-
-def memory_limit(group: Path, most: float) -> float:
-    """Bytes that a group and those above it allow, at most ``most``."""
-    return min(most, *map(_own_memory, lineage(group)), most)
-
-
-def lineage(group: Path) -> list[Path]:
-    """A group and those above it."""
-    return [folder for folder in (group, *group.parents) if (folder / "cgroup.procs").exists()]
-
-
-def _own_quota(group: Path) -> float:
-    words = _words(group / "cpu.max") or _words(group / "cpu.cfs_quota_us") + _words(group / "cpu.cfs_period_us")
-    limited = len(words) == 2 and words[0] not in ("max", "-1")
-    return int(words[0]) / int(words[1]) if limited else math.inf
-
-
-def _own_memory(group: Path) -> float:
-    words = _words(group / "memory.max") or _words(group / "memory.limit_in_bytes")
-    limited = bool(words) and words[0] != "max" and int(words[0]) < _UNLIMITED_BYTES
-    return float(words[0]) if limited else math.inf
-
-
-def own_limits(listing: str = "", root: str = "/sys/fs/cgroup") -> list[Path]:
-    """The groups that limit this process, as inside a container; none on a bare machine."""
-    found = []
-    for line in (listing or _read("/proc/self/cgroup")).splitlines():
-        _, names, path = line.split(":", 2)
-        for group in lineage(_innermost(Path(root) / names, path)):
-            if min(_own_quota(group), _own_memory(group)) < math.inf:
-                found += [group, Path(root, "cpuacct", *group.relative_to(root).parts[1:])]  # where it is a tree apart
-                break
-    return found
-
-
-def _innermost(mount: Path, path: str) -> Path:
-    """A container may see its own group as the root of the tree."""
-    inner = mount / path.lstrip("/")
-    return inner if inner.is_dir() else mount
-
-
 def _having(folders: list[Path], *names: str) -> Path | None:
     return next((folder for folder in folders for name in names if (folder / name).exists()), None)
 
@@ -172,14 +122,3 @@ def _having(folders: list[Path], *names: str) -> Path | None:
 def _watch(folder: Path | None, *names: str) -> Watched:
     found = [folder / name for name in names if folder and (folder / name).exists()]
     return Watched(found[0] if found else os.devnull)
-
-
-def _words(path: Path) -> list[str]:
-    return _read(path).split()
-
-
-def _read(path: str | Path) -> str:
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""

@@ -51,12 +51,12 @@ class Watched:
 
     def text(self) -> str:
         """What it says now."""
-        if self._fd < 0:
-            return ""
-        try:
-            return os.pread(self._fd, 1 << 16, 0).decode()
-        except OSError:  # the process, group or counter is gone
-            return ""
+        parts, offset = [], 0
+        with suppress(OSError):  # it was never there, or the process or group is gone
+            while part := os.pread(self._fd, 1 << 16, offset):  # a page at a time, whatever one asks for
+                parts.append(part)
+                offset += len(part)
+        return b"".join(parts).decode()
 
     def close(self) -> None:
         if self._fd >= 0:
