@@ -22,6 +22,7 @@ import msgspec
 
 from littoral.worlds.lab.places import Place, enter
 
+_libc = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _BEAT_S = 0.1  # of stressors that run for a share of the time
 
@@ -102,9 +103,16 @@ def _last_words(log: Path) -> str:
     return next((line for line in reversed(lines) if line.strip()), "it said nothing")
 
 
-_libc = ctypes.CDLL(None)
+def main() -> None:
+    """Says what ended too early, or what could not be started."""
+    owner = os.pidfd_open(os.getppid())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a user's Ctrl-C is for the asking process, which then ends us
+    try:
+        said = keep(msgspec.json.decode(sys.stdin.buffer.readline(), type=Order), owner)
+    except OSError as error:
+        said = str(error)
+    print(said, flush=True)
+
 
 if __name__ == "__main__":
-    asking = os.pidfd_open(os.getppid())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a user's Ctrl-C is for the asking process, which then ends us
-    print(keep(msgspec.json.decode(sys.stdin.buffer.readline(), type=Order), asking), flush=True)
+    main()

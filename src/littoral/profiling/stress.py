@@ -20,7 +20,8 @@ import msgspec
 from littoral.errors import RunFailed
 from littoral.profiling.devices import size_of
 from littoral.profiling.keeper import Order
-from littoral.profiling.stressors import Stress, commands_for, has_stress_ng, memory_bytes_per_s
+from littoral.profiling.stressors import Stress as Stress
+from littoral.profiling.stressors import commands_for, has_stress_ng, memory_bytes_per_s
 from littoral.worlds.lab.places import Place
 
 _PATIENCE_S = 5.0
@@ -31,7 +32,7 @@ class Running:
     """Stressors at work."""
 
     def __init__(self, keeper: subprocess.Popen[bytes], names: tuple[str, ...], memory_bytes_per_s: float) -> None:
-        self._keeper = keeper
+        self._keeper, self._told = keeper, ""
         self.names = names
         """The kinds that run."""
         self.memory_bytes_per_s = memory_bytes_per_s
@@ -50,13 +51,15 @@ class Running:
     def wait_ready(self) -> None:
         """Until all of them are started."""
         assert self._keeper.stdout is not None
-        if self._keeper.stdout.readline() != b"ready\n":
-            self._keeper.wait()
-            raise RunFailed(f"stressors did not start: {self._said() or 'their keeper says why on standard error'}")
+        self._told = self._keeper.stdout.readline().decode(errors="replace").strip()
+        if self._told != "ready":
+            raise RunFailed(f"stressors did not start: {self._told or 'their keeper was killed'}")
+        self._told = ""
 
     def _said(self) -> str:
         assert self._keeper.stdout is not None
-        return self._keeper.stdout.read().decode(errors="replace").strip()
+        self._told += self._keeper.stdout.read().decode(errors="replace").strip()
+        return self._told
 
 
 @contextmanager

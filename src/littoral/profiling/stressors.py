@@ -52,7 +52,7 @@ def commands_for(stress: Stress, size: Size, folder: str | None) -> dict[str, li
     commands: dict[str, list[str]] = {}
     if stress.cpu:
         workers, share = spread(stress.cpu, size.cores)
-        commands |= _ng_cpu(workers, share, folder) if folder else _own_cpu(workers, share)
+        commands |= _ng_cpu(workers, share, folder) if folder and whole(share) else _own_cpu(workers, share)
     if stress.memory:
         held = _fitting(stress.memory, size)
         commands["memory"] = _ng_memory(held, folder) if folder else _own("memory", held)
@@ -74,6 +74,15 @@ def spread(share: float, cores: float) -> tuple[int, float]:
     """
     workers = max(math.ceil(cores), math.ceil(share * cores))
     return workers, share * cores / workers
+
+
+def whole(share: float) -> bool:
+    """Whether stress-ng, which takes whole per cents of a core, comes near enough; ours takes any share.
+
+    >>> whole(0.5), whole(0.333), whole(0.025)
+    (True, True, False)
+    """
+    return abs(round(100 * share) - 100 * share) <= 2 * share
 
 
 def memory_bytes_per_s(stress: Stress, size: Size) -> float:
@@ -113,9 +122,8 @@ def _ng(folder: str, *options: object) -> list[str]:
 
 
 def _ng_cpu(workers: int, share: float, folder: str) -> dict[str, list[str]]:
-    """stress-ng takes whole per cents."""
-    load = max(1, round(100 * share))
-    return {"cpu": _ng(folder, "--cpu", workers, "--cpu-load", load, "--cpu-load-slice", _SLICE_MS)}
+    load = ("--cpu-load", round(100 * share), "--cpu-load-slice", _SLICE_MS)
+    return {"cpu": _ng(folder, "--cpu", workers, *load)}
 
 
 def _ng_memory(held: int, folder: str) -> list[str]:
