@@ -35,6 +35,7 @@ ORDER = [
     ["strikes"],
     ["supervisor"],
     ["worlds"],
+    ["profiling.keeper", "profiling.stress"],
     ["journal", "result"],
     ["rundir"],
     ["run", "rehearsal", "deciding"],

@@ -1,0 +1,57 @@
+"""Stressors of our own, for devices without stress-ng: a busy loop with a duty, and memory that stays resident.
+
+python -m littoral.profiling.burners cpu SHARE          of one core
+python -m littoral.profiling.burners memory BYTES
+
+They end with the process that started them.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+_CYCLE_S = 0.004  # several per period of a quota (20 ms), so that a share below the quota is not held back
+_DEBT_S = 0.02  # what could not be had is not all made up for later
+
+
+def burn(share: float, forever: Callable[[], bool] = lambda: True) -> None:
+    """Use ``share`` of a core, counted in processor time: neighbours and throttling do not shift it while it fits."""
+    used, begun = time.process_time(), time.monotonic()
+    while forever():
+        due = share * (time.monotonic() - begun) - (time.process_time() - used)
+        if due > _DEBT_S:
+            begun += (due - _DEBT_S) / share
+        if due > 0:
+            _work(min(due, _CYCLE_S))
+        else:
+            time.sleep(_CYCLE_S)
+
+
+def _work(cpu_s: float) -> None:
+    end = time.process_time() + cpu_s
+    while time.process_time() < end:
+        sum(range(200))
+
+
+def hold(size_bytes: int) -> bytearray:
+    """Memory that is there, not only promised: every page is written."""
+    return bytearray(b"\x01") * size_bytes
+
+
+def main(kind: str, amount: str) -> None:
+    """Until ended."""
+    if kind == "cpu":
+        burn(float(amount))
+    elif kind == "memory":
+        held = hold(int(amount))
+        signal.pause()
+        del held
+    else:
+        raise SystemExit(f"no stressor {kind!r}: cpu or memory")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

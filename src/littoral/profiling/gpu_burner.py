@@ -1,0 +1,52 @@
+"""Keeps a graphics card busy for a share of the time: python -m littoral.profiling.gpu_burner SHARE
+
+A cycle is a burst of matrix products, waited for, and a pause. Bursts are short, so that others get their turn; the
+products are large enough to fill the card while they last. Needs torch.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+_CYCLE_S = 0.02
+_SIDE = 2048
+
+
+def burn(share: float, product: Callable[[], None], forever: Callable[[], bool] = lambda: True) -> None:
+    """Call ``product``, which returns when it is done, for ``share`` of the time."""
+    while forever():
+        start = time.monotonic()
+        while time.monotonic() - start < share * _CYCLE_S:
+            product()
+        busy = time.monotonic() - start
+        if share < 1:
+            time.sleep(busy / share - busy)
+
+
+def products(torch: Any, device: str = "cuda") -> Callable[[], None]:
+    """A matrix product on the card, waited for."""
+    matrix = torch.randn(_SIDE, _SIDE, device=device)
+    result = torch.empty_like(matrix)
+
+    def product() -> None:
+        torch.mm(matrix, matrix, out=result)
+        torch.cuda.synchronize()
+
+    return product
+
+
+def main(share: str) -> None:
+    """Until ended."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise SystemExit("torch finds no graphics card")
+    torch.backends.cuda.matmul.allow_tf32 = True
+    burn(float(share), products(torch))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

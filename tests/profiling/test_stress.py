@@ -1,0 +1,214 @@
+"""Commanded stress against what a probe sees, and that nothing of it stays.
+
+Neighbours on the machine are allowed for: tolerances are wide, and of several samples the median counts.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from littoral.errors import InputError, RunFailed
+from littoral.profiling.devices import Size
+from littoral.profiling.probe import Probe, settle
+from littoral.profiling.rows import State
+from littoral.profiling.stress import stressed
+from littoral.profiling.stressors import Stress, commands_for, has_stress_ng
+from littoral.worlds.lab.places import Place
+
+HALF_CORE = Size(cores=0.5, memory_bytes=1e9, free_bytes=9e8)
+WAYS = [
+    pytest.param(True, id="stress-ng", marks=pytest.mark.skipif(not has_stress_ng(), reason="stress-ng is missing")),
+    pytest.param(False, id="own"),
+]
+
+
+def state_under(stress: Stress, place: Place | None, stress_ng: bool | None = None) -> State:
+    """The median state, a second after the stressors were started."""
+    with Probe(place) as probe, stressed(stress, place, stress_ng=stress_ng) as running:
+        time.sleep(1.0)
+        start = probe.clock()
+        time.sleep(1.2)
+        running.check()
+        return probe.summary(start, probe.clock(), 0.5)
+
+
+def eventually(true: Callable[[], Any], patience_s: float = 10.0) -> bool:
+    end = time.monotonic() + patience_s
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def descendants(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    found = [int(child) for child in children.read_text().split()] if children.exists() else []
+    return found + [below for child in found for below in descendants(child)]
+
+
+def gone(pids: list[int]) -> bool:
+    return not any(_alive(pid) for pid in pids)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def folders() -> set[Path]:
+    return set(Path("/var/tmp").glob("littoral-stress-*"))
+
+
+@pytest.mark.parametrize("stress_ng", WAYS)
+def test_processor_within_a_quota(place: Place, stress_ng: bool) -> None:
+    state = state_under(Stress(cpu=0.5), place, stress_ng)
+    assert state.cpu == pytest.approx(0.5, abs=0.15)
+    assert state.pressure < 0.4
+
+
+@pytest.mark.parametrize("stress_ng", WAYS)
+def test_too_much_for_a_quota(place: Place, stress_ng: bool) -> None:
+    state = state_under(Stress(cpu=2.0), place, stress_ng)
+    assert state.cpu > 0.85 and state.pressure > 0.25 and state.load > 1.2
+
+
+@pytest.mark.parametrize("stress_ng", WAYS)
+def test_memory_within_a_limit(place: Place, stress_ng: bool) -> None:
+    assert state_under(Stress(memory=0.4), place, stress_ng).memory == pytest.approx(0.42, abs=0.08)
+
+
+@pytest.mark.parametrize("stress_ng", WAYS)
+def test_processor_of_the_machine(machine: None, stress_ng: bool) -> None:
+    assert state_under(Stress(cpu=0.5), None, stress_ng).cpu > 0.35  # others only add to it
+
+
+@pytest.mark.skipif(not has_stress_ng(), reason="stress-ng is missing")
+def test_disk_and_bandwidth(place: Place) -> None:
+    before = folders()
+    stress = Stress(disk=0.3, bandwidth=0.1)
+    with Probe(place) as probe, stressed(stress, place) as running:
+        time.sleep(0.5)
+        state = settle(probe, window_s=0.5, tolerance=0.2, limit_s=3.0)
+        running.check()
+        assert running.names == ("bandwidth", "disk") and running.memory_bytes_per_s > 1e7
+        assert folders() - before
+    assert state.disk_bytes_per_s > 1e5 and state.cpu > 0.01
+    assert folders() == before
+
+
+@pytest.mark.parametrize("stress_ng", WAYS)
+def test_nothing_stays(machine: None, stress_ng: bool) -> None:
+    before = folders()
+    with stressed(Stress(cpu=0.1, memory=0.001), stress_ng=stress_ng) as running:
+        assert eventually(lambda: len(descendants(running.pid)) >= 2)
+        pids = [running.pid, *descendants(running.pid)]
+    assert gone(pids) and folders() == before
+
+
+CHILD = """
+import sys, time
+from littoral.profiling.stress import Stress, stressed
+with stressed(Stress(cpu=0.1, memory=0.001), stress_ng=sys.argv[1] == "True") as running:
+    print(running.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("stress_ng", WAYS)
+def test_nothing_stays_of_a_parent_that_was_killed(machine: None, stress_ng: bool) -> None:
+    before = folders()
+    with subprocess.Popen([sys.executable, "-c", CHILD, str(stress_ng)], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        keeper = int(parent.stdout.readline())
+        assert eventually(lambda: len(descendants(keeper)) >= 2)
+        pids = [keeper, *descendants(keeper)]
+        parent.kill()
+    assert eventually(lambda: gone(pids)) and eventually(lambda: folders() == before)
+
+
+@pytest.mark.parametrize("stress_ng", WAYS)
+def test_a_keeper_that_was_killed_is_noticed_and_leaves_nothing(machine: None, stress_ng: bool) -> None:
+    before = folders()
+    with stressed(Stress(cpu=0.1, memory=0.001), stress_ng=stress_ng) as running:
+        assert eventually(lambda: len(descendants(running.pid)) >= 2)
+        pids = descendants(running.pid)
+        os.kill(running.pid, signal.SIGKILL)
+        assert eventually(lambda: gone([running.pid, *pids]))
+        with pytest.raises(RunFailed, match="their keeper was killed"):
+            running.check()
+    assert folders() == before
+
+
+def test_a_stressor_that_ends_is_named(machine: None) -> None:
+    with stressed(Stress(memory=0.001), stress_ng=False) as running:
+        running.check()
+        os.kill(descendants(running.pid)[0], signal.SIGKILL)
+        assert eventually(lambda: gone([running.pid]))
+        for _ in range(2):
+            with pytest.raises(RunFailed, match="a stressor ended too early: memory"):
+                running.check()
+
+
+def test_no_stress_at_all() -> None:
+    with stressed(Stress()) as running:
+        running.check()
+        assert running.names == () and running.memory_bytes_per_s == 0
+
+
+def test_a_card_that_there_is_not(machine: None) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a graphics card")
+    with stressed(Stress(gpu=0.5)) as running:
+        assert eventually(lambda: gone([running.pid]), 30.0)
+        with pytest.raises(RunFailed, match="gpu: torch finds no graphics card"):
+            running.check()
+
+
+def test_a_place_that_there_is_not() -> None:
+    before = folders()
+    nowhere = Place("", "", ("/nowhere",))
+    failing = pytest.raises(RunFailed, match=r"stressors did not start: .*/nowhere/cgroup\.procs")
+    with failing, stressed(Stress(cpu=0.1), nowhere, stress_ng=False):
+        pass
+    assert folders() == before
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"cpu": -0.1}, {"cpu": float("nan")}, {"memory": 1.01}, {"gpu": float("inf")}, {"disk": "much"}]
+)
+def test_shares_that_cannot_be(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"stress: {next(iter(wrong))} is"):
+        Stress(**wrong)
+
+
+@pytest.mark.parametrize("stress", [Stress(disk=0.5), Stress(bandwidth=0.5)])
+def test_without_stress_ng_some_of_it_needs_it(stress: Stress) -> None:
+    with pytest.raises(InputError, match="install it: apt install stress-ng"):
+        commands_for(stress, HALF_CORE, None)
+
+
+def test_memory_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(InputError, match=r"memory 0\.9 does not fit; free now is a share of 0\.83"):
+        commands_for(Stress(memory=0.9), HALF_CORE, None)
+
+
+def test_commands_scale_with_the_quota() -> None:
+    two = Size(cores=2.0, memory_bytes=1e9, free_bytes=9e8)
+    assert commands_for(Stress(cpu=0.5), two, "/t")["cpu"][4:8] == ["--cpu", "2", "--cpu-load", "50"]
+    assert commands_for(Stress(cpu=0.5), HALF_CORE, "/t")["cpu"][4:8] == ["--cpu", "1", "--cpu-load", "25"]
+    assert list(commands_for(Stress(cpu=1.5), two, None)) == ["cpu 0", "cpu 1", "cpu 2"]
+    assert commands_for(Stress(memory=0.5), two, None)["memory"][-1] == "500000000"
+    assert commands_for(Stress(), two, None) == {}
