@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from littoral.errors import InputError
 from littoral.profiling.families import FAMILIES, offered
-from littoral.profiling.features import Data
+from littoral.profiling.features import Data, Mask
 from littoral.profiling.fitted import Model, Recipe, folds, relative_errors
 from littoral.profiling.sensitivity import importances, relevant
 
@@ -60,7 +60,7 @@ def search(data: Data, *, budget: Budget | None = None, seed: int = 0) -> Choice
         remedy = f"measure at least {FEWEST_POINTS}"
         raise InputError(f"{count} stress points are too few to learn from", remedy=remedy)
     aside = _test_rows(data.points, seed)
-    train, test = data.rows(np.flatnonzero(~aside)), data.rows(np.flatnonzero(aside))
+    train, test = data.rows(~aside), data.rows(aside)
     weights = importances(train, seed)
     columns = relevant(train, weights, seed)
     recipe = _best(train, columns, budget or Budget(), seed) if columns else _PLAIN
@@ -77,7 +77,7 @@ def search(data: Data, *, budget: Budget | None = None, seed: int = 0) -> Choice
     )
 
 
-def _test_rows(points: NDArray[np.int64], seed: int) -> NDArray[np.bool_]:
+def _test_rows(points: NDArray[np.int64], seed: int) -> Mask:
     distinct = np.random.default_rng(seed).permutation(np.unique(points))
     return np.isin(points, distinct[: max(1, round(TEST_SHARE * len(distinct)))])
 
@@ -113,18 +113,16 @@ def _deck(name: str, columns: Sequence[str], seed: int, rng: np.random.Generator
     combinations = list(product(*space.values()))
     order = rng.permutation(len(combinations))
     return [
-        Recipe(
-            family=name, settings=dict(zip(space, combinations[i], strict=True)), columns=tuple(columns), seed=seed
-        )
+        Recipe(family=name, settings=dict(zip(space, combinations[i], strict=True)), columns=tuple(columns), seed=seed)
         for i in order
     ]
 
 
-def _error(recipe: Recipe, data: Data, part: NDArray[np.bool_]) -> float:
+def _error(recipe: Recipe, data: Data, part: Mask) -> float:
     """On one fold; infinite where the numbers do not work out."""
-    test = data.rows(np.flatnonzero(part))
+    test = data.rows(part)
     try:
-        model = Model(recipe, data.rows(np.flatnonzero(~part)))
+        model = Model(recipe, data.rows(~part))
     except (RuntimeError, np.linalg.LinAlgError):  # least squares or a covariance did not converge
         return np.inf
     return float(relative_errors(model.predict(test.X), test).mean())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from littoral.profiling.features import Data, Floats
+from littoral.profiling.features import Data, Floats, Mask
 from littoral.profiling.fitted import Model, Recipe, folds
 from littoral.profiling.shapes import coordinates
 
@@ -29,7 +29,7 @@ class Calibrated:
         parts = folds(data.points, 5, recipe.seed + _SEED_SHIFT)
         predicted = np.empty(len(data.y))
         for part in parts:
-            model = Model(recipe, data.rows(np.flatnonzero(~part)))
+            model = Model(recipe, data.rows(~part))
             predicted[part] = model.predict(data.X[part])
         self._sizes = np.abs(np.log((data.y + data.floor) / (predicted + data.floor)))
         self._place(data, recipe)
@@ -56,7 +56,7 @@ class Calibrated:
         self._centre, self._spread = Z.mean(axis=0), np.maximum(Z.std(axis=0), 1e-9)
         self._seen = (Z - self._centre) / self._spread
 
-    def _usual(self, X: Floats, among: Floats | None = None) -> Floats:
+    def _usual(self, X: Floats, among: Mask | None = None) -> Floats:
         """The usual size of errors near each row: half its neighbours', half everybody's."""
         from sklearn.neighbors import KNeighborsRegressor
 

@@ -33,12 +33,14 @@ class Family:
 
 def build(name: str, columns: Sequence[str], signs: Sequence[int], settings: Settings, seed: int) -> Regressor:
     """An unfitted model of a family, monotone in the columns of known sign."""
-    family = FAMILIES[name]
     try:
-        return family.build(columns, signs, settings, seed)
+        import lightgbm  # noqa: F401
+        import scipy  # noqa: F401
+        import sklearn  # noqa: F401
     except ModuleNotFoundError as error:
         package = {"sklearn": "scikit-learn"}.get(error.name or "", error.name or "a package")
         raise MissingExtra(package, "profile", "learning from a profile") from error
+    return FAMILIES[name].build(columns, signs, settings, seed)
 
 
 def offered(signs: Sequence[int]) -> list[str]:
@@ -62,7 +64,7 @@ class Logarithmic:
 
     def predict(self, X: Floats) -> Floats:
         """Positive values, never far beyond those seen."""
-        return np.exp(np.clip(self._inner.predict(self._placed(X)), *self._range))
+        return np.asarray(np.exp(np.clip(self._inner.predict(self._placed(X)), *self._range)))
 
     def _placed(self, X: Floats, *, fit: bool = False) -> Floats:
         if self._warp is None:
@@ -96,7 +98,7 @@ def _physical(columns: Sequence[str], signs: Sequence[int], settings: Settings, 
 def _boosting(columns: Sequence[str], signs: Sequence[int], settings: Settings, seed: int) -> Logarithmic:
     from lightgbm import LGBMRegressor
 
-    constraints = {"monotone_constraints": list(signs), "monotone_constraints_method": "advanced"}
+    constraints: dict[str, Any] = {"monotone_constraints": list(signs), "monotone_constraints_method": "advanced"}
     return Logarithmic(
         _Silent(
             LGBMRegressor(

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from littoral.profiling.rows import AppRow, State, TrainingRow
 
 Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 Columns = Mapping[str, ArrayLike]
 States = State | Sequence[State] | Columns
 
@@ -82,7 +83,7 @@ class Data:
     floor: float = _TIME_FLOOR
     most: float = np.inf
 
-    def rows(self, chosen: NDArray[np.int64]) -> Data:
+    def rows(self, chosen: Mask) -> Data:
         """Some of the rows."""
         return self._with(self.columns, self.signs, self.X[chosen], self.y[chosen], self.points[chosen])
 

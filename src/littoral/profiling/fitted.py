@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from littoral.profiling.families import build
-from littoral.profiling.features import Data, Floats
+from littoral.profiling.features import Data, Floats, Mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ def relative_errors(predicted: Floats, data: Data) -> Floats:
     return np.asarray(np.abs(predicted - data.y) / np.maximum(data.y, data.floor))
 
 
-def folds(points: Floats | np.ndarray[tuple[int], np.dtype[np.int64]], count: int, seed: int) -> list[Floats]:
+def folds(points: NDArray[np.int64], count: int, seed: int) -> list[Mask]:
     """Row masks of ``count`` parts of the stress points (fewer if there are few); no point is in two of them."""
     distinct = np.unique(points)
     shuffled = np.random.default_rng(seed).permutation(distinct)

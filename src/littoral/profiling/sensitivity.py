@@ -25,7 +25,7 @@ def importances(data: Data, seed: int) -> dict[str, float]:
     parts = folds(data.points, 4, seed)
     plain = 0.0
     for part in parts:
-        model, test = _probe(data.rows(np.flatnonzero(~part)), varying, seed), data.rows(np.flatnonzero(part))
+        model, test = _probe(data.rows(~part), varying, seed), data.rows(part)
         before = _error(model, test, test.X)
         plain += before
         for name in varying:
@@ -70,6 +70,6 @@ def _shuffled(model: Model, test: Data, name: str, rng: np.random.Generator) -> 
 def _cross_error(data: Data, columns: list[str], seed: int) -> float:
     errors = []
     for part in folds(data.points, 4, seed):
-        test = data.rows(np.flatnonzero(part))
-        errors.append(_error(_probe(data.rows(np.flatnonzero(~part)), columns, seed), test, test.X))
+        test = data.rows(part)
+        errors.append(_error(_probe(data.rows(~part), columns, seed), test, test.X))
     return float(np.mean(errors))
