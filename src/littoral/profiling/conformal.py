@@ -14,6 +14,7 @@ from littoral.profiling.fitted import Model, Recipe, folds
 from littoral.profiling.shapes import coordinates
 
 _SEED_SHIFT = 7919
+_DRIFT = 0.05  # of the value, per standard deviation beyond what was measured: nothing is known out there
 
 
 class Calibrated:
@@ -67,4 +68,5 @@ class Calibrated:
             return np.full(len(X), everywhere)
         near = KNeighborsRegressor(n_neighbors=max(1, min(25, len(sizes) // 4))).fit(self._seen[seen], sizes)
         Z = (coordinates(self.model.recipe.columns, self.model.used(X)) - self._centre) / self._spread
-        return np.asarray((near.predict(Z) + everywhere) / 2)
+        beyond = np.maximum(np.maximum(Z - self._seen.max(axis=0), self._seen.min(axis=0) - Z), 0.0).sum(axis=1)
+        return np.asarray((near.predict(Z) + everywhere) / 2 * (1 + beyond) + _DRIFT * beyond)

@@ -21,6 +21,7 @@ from littoral.profiling.automl import Budget, search
 from littoral.profiling.conformal import Calibrated
 from littoral.profiling.features import (
     FORETOLD,
+    TRAINING,
     Columns,
     Company,
     Data,
@@ -69,12 +70,10 @@ def estimators(profile: Profile, kind: str, task: str, *, guess: Workload | None
     """The functions of a pair. One that was not measured is refused, unless ``guess`` says what the task weighs."""
     if (kind, task) not in profile.pairs():
         if guess is None:
-            known = [f"{k} with {t}" for k, t in profile.pairs()]
-            raise InputError(
-                f"nothing was measured on {kind} with {task}", remedy=suggest(f"{kind} with {task}", known)
-            )
+            wanted, known = f"{kind} with {task}", [f"{k} with {t}" for k, t in profile.pairs()]
+            raise InputError(f"nothing was measured on {wanted}", remedy=f"profile it; {suggest(wanted, known)}")
         return Estimators(profile, kind, task, guess)
-    if Key(kind, task, "compute") not in profile.choices:
+    if any(Key(kind, task, name) not in profile.choices for name in TRAINING):
         raise InputError(f"no models were chosen for {kind} with {task}", remedy="fit the profile first")
     return Estimators(profile, kind, task, None)
 
@@ -121,7 +120,8 @@ class Estimators:
 
     def after(self, before: States, batch: ArrayLike) -> Columns:
         """The state during training as columns for ``exec_time``; metrics that are not foretold stay as they were."""
-        return state_columns(before) | {name: found.mean for name, found in self.state(before, batch).items()}
+        foretold = {name: self._mean(name, matrix(function(name), before, batch=batch)) for name in FORETOLD}
+        return state_columns(before) | foretold
 
     def exec_time(self, app: str, state: States, *, level: float = 0.9) -> Estimate:
         """Seconds (95th percentile of its latencies) that an app takes in a state."""
@@ -155,6 +155,9 @@ class Estimators:
         measured = [row.batch for row in self._profile.training_of(self.kind, self.task)]
         return max(measured, default=_MOST_GUESSED)
 
+    def _mean(self, name: str, X: Floats) -> Floats:
+        return self.estimator(name).predict(X)
+
     def _asked(self, name: str, X: Floats, level: float) -> Estimate:
         model = self.estimator(name)
         low, high = model.interval(X, level)
@@ -172,10 +175,8 @@ class Estimators:
     def _app(self, app: str) -> Estimator:
         choice = self._profile.choices.get(Key(self.kind, "", f"exec:{app}"))
         if choice is None:
-            known = self._profile.apps_of(self.kind)
-            raise InputError(
-                f"no model of app {app!r} on {self.kind}", remedy=f"measure it and fit; {suggest(app, known)}"
-            )
+            remedy = f"measure it and fit; {suggest(app, self._profile.apps_of(self.kind))}"
+            raise InputError(f"no model of app {app!r} on {self.kind}", remedy=remedy)
         rows = self._profile.app_rows_of(self.kind, app)
         return Calibrated(choice.recipe, app_data(function(f"exec:{app}"), rows))
 
@@ -183,7 +184,7 @@ class Estimators:
 def _everything(profile: Profile) -> Iterator[tuple[Key, Data]]:
     for kind, task in profile.pairs():
         rows = profile.training_of(kind, task)
-        for name in ("compute", "update", *FORETOLD):
+        for name in TRAINING:
             yield Key(kind, task, name), training_data(function(name), rows)
     for kind in sorted({row.kind for row in profile.apps}):
         for app in profile.apps_of(kind):

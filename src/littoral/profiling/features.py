@@ -25,6 +25,7 @@ SHARES = frozenset({"cpu", "memory", "gpu", "gpu_memory", "pressure", "stalled",
 SIZES = frozenset({"batch", "batch_mean", "batch_max"})
 SERVER = ("cpu", "pressure", "load", "network_bytes_per_s")
 FORETOLD = ("cpu", "gpu", "memory", "gpu_memory", "pressure", "load")  # of the state during training
+TRAINING = ("compute", "update", *FORETOLD)
 _UPDATE = (*STATE, "batch", *(f"server_{name}" for name in SERVER), "workers", "batch_mean", "batch_max")
 _SHARE_FLOOR = 0.01  # of full scale: errors of smaller shares are taken relative to this
 _TIME_FLOOR = 1e-6  # seconds

@@ -11,7 +11,7 @@ from littoral.profiling.fitted import Model, Recipe, folds, relative_errors
 
 _PROBE: Mapping[str, float] = {"trees": 120, "rate": 0.1, "leaves": 8, "least": 3}
 _REPEATS = 3
-_LEAST = 0.03  # of the error with all columns: what matters less is left out
+_LEAST = 0.05  # of the error with all columns: what matters less is left out
 _SLACK = 1.03  # how much worse predictions may get by leaving columns out
 
 
@@ -37,9 +37,7 @@ def relevant(data: Data, found: Mapping[str, float], seed: int) -> tuple[str, ..
     """The columns worth keeping: the fewest of the most important ones that predict as well as all."""
     ranked = sorted((name for name in data.columns if found[name] > 0), key=lambda name: -found[name])
     kept = sum(found[name] > _LEAST for name in ranked)
-    if len(ranked) < 2 or kept == len(ranked):
-        return tuple(ranked[: max(kept, 0)])
-    goal = _SLACK * _cross_error(data, ranked, seed)
+    goal = _SLACK * _cross_error(data, ranked, seed) if kept < len(ranked) else np.inf
     while kept < len(ranked) and (kept == 0 or _cross_error(data, ranked[:kept], seed) > goal):
         kept += 1
     return tuple(name for name in data.columns if name in ranked[:kept])

@@ -6,6 +6,7 @@ sample; what waits for a shared server is a product of such terms.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations, product
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 from littoral.profiling.features import SHARES, SIZES, Floats
 
 _FULLEST = 0.97  # shares above are counted as this much, so that 1/(1-u) stays finite
+_TERMS = 250  # a degree that would need more is left out: least squares would take seconds
 
 
 def coordinates(columns: Sequence[str], X: Floats) -> Floats:
@@ -68,7 +70,10 @@ class Physical:
         ]
         terms, free = [np.ones(len(X))], [not any(self._signs)]
         for degree in range(1, self._degree + 1):
-            for chosen in combinations(range(len(atoms)), degree):
+            groups = list(combinations(range(len(atoms)), degree))
+            if degree > 1 and len(terms) + sum(math.prod(len(atoms[i]) for i in group) for group in groups) > _TERMS:
+                break
+            for chosen in groups:
                 terms += [np.prod(factors, axis=0) for factors in product(*(atoms[i] for i in chosen))]
                 signed = any(self._signs[i] for i in chosen)
                 free += [not signed] * (len(terms) - len(free))
