@@ -40,7 +40,7 @@ ORDER = [
     ["rundir"],
     ["run", "rehearsal", "deciding"],
     ["testing"],
-    ["fidelity"],
+    ["fidelity", "profiling.appbench", "profiling.design", "profiling.bench", "profiling.sweep"],
     ["compare", "reports", "terminal"],
     ["arguments", "interruption", "cli"],
     ["__main__", "__init__"],

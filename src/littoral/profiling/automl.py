@@ -1,0 +1,128 @@
+"""Which model suits a function best: a search over families and settings, judged on points that were not learned.
+
+Successive halving: every candidate is tried on one fold of the stress points, the best third on two more, the best
+third of these on the rest. The test points are put aside before anything else, sensitivity included.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product, zip_longest
+
+import numpy as np
+from numpy.typing import NDArray
+
+from littoral.errors import InputError
+from littoral.profiling.families import FAMILIES, offered
+from littoral.profiling.features import Data, Mask
+from littoral.profiling.fitted import Model, Recipe, folds, relative_errors
+from littoral.profiling.sensitivity import importances, relevant
+
+TEST_SHARE = 0.16
+FEWEST_POINTS = 8
+_RUNGS = ((0,), (1, 2), (3, 4))  # the folds tried at each
+_KEPT = 1 / 3
+_PLAIN = Recipe(family="physical", settings={"degree": 1, "ridge": 1e-6}, columns=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How much searching is worth, per function.
+
+    A limit in ``seconds`` makes the outcome depend on the machine's speed; ``trials`` alone does not.
+    """
+
+    trials: int = 30
+    seconds: float = np.inf
+    families: tuple[str, ...] = tuple(FAMILIES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What a search found, and how well it does on points that it never saw."""
+
+    recipe: Recipe
+    train_points: int
+    test_points: int
+    train_rows: int
+    test_rows: int
+    mape: float  # mean relative error on the test rows
+    mape_sd: float
+    importances: dict[str, float] = field(default_factory=dict)
+
+
+def search(data: Data, *, budget: Budget | None = None, seed: int = 0) -> Choice:
+    """The best recipe for some data."""
+    count = len(np.unique(data.points))
+    if count < FEWEST_POINTS:
+        remedy = f"measure at least {FEWEST_POINTS}"
+        raise InputError(f"{count} stress points are too few to learn from", remedy=remedy)
+    aside = _test_rows(data.points, seed)
+    train, test = data.rows(~aside), data.rows(aside)
+    weights = importances(train, seed)
+    columns = relevant(train, weights, seed)
+    recipe = _best(train, columns, budget or Budget(), seed) if columns else _PLAIN
+    errors = relative_errors(Model(recipe, train).predict(test.X), test)
+    return Choice(
+        recipe=recipe,
+        train_points=len(np.unique(train.points)),
+        test_points=len(np.unique(test.points)),
+        train_rows=len(train.y),
+        test_rows=len(test.y),
+        mape=float(errors.mean()),
+        mape_sd=float(errors.std()),
+        importances=weights,
+    )
+
+
+def _test_rows(points: NDArray[np.int64], seed: int) -> Mask:
+    distinct = np.random.default_rng(seed).permutation(np.unique(points))
+    return np.isin(points, distinct[: max(1, round(TEST_SHARE * len(distinct)))])
+
+
+def _best(data: Data, columns: tuple[str, ...], budget: Budget, seed: int) -> Recipe:
+    deadline = time.monotonic() + budget.seconds
+    parts = folds(data.points, 5, seed)
+    running = list(candidates(data.only(columns), budget, seed))
+    errors: dict[int, list[float]] = {i: [] for i in range(len(running))}
+    alive = list(errors)
+    for rung in _RUNGS:
+        for i in alive:
+            if time.monotonic() < deadline or not any(errors.values()):
+                errors[i] += [_error(running[i], data, parts[k]) for k in rung if k < len(parts)]
+        alive = sorted((i for i in alive if errors[i]), key=lambda i: (float(np.mean(errors[i])), i))
+        alive = alive[: max(2, round(_KEPT * len(alive)))]
+    return running[alive[0]]
+
+
+def candidates(data: Data, budget: Budget, seed: int) -> Iterator[Recipe]:
+    """Settings drawn without replacement, one family after the other, until there are ``trials``."""
+    rng = np.random.default_rng(seed)
+    names = [name for name in offered(data.signs) if name in budget.families]
+    if not names:
+        raise InputError("no family of models is left", remedy=f"choose from: {', '.join(offered(data.signs))}")
+    decks = [_deck(name, data.columns, seed, rng) for name in names]
+    drawn = [recipe for row in zip_longest(*decks) for recipe in row if recipe is not None]
+    yield from drawn[: budget.trials]
+
+
+def _deck(name: str, columns: Sequence[str], seed: int, rng: np.random.Generator) -> list[Recipe]:
+    space = FAMILIES[name].space
+    combinations = list(product(*space.values()))
+    order = rng.permutation(len(combinations))
+    return [
+        Recipe(family=name, settings=dict(zip(space, combinations[i], strict=True)), columns=tuple(columns), seed=seed)
+        for i in order
+    ]
+
+
+def _error(recipe: Recipe, data: Data, part: Mask) -> float:
+    """On one fold; infinite where the numbers do not work out."""
+    test = data.rows(part)
+    try:
+        model = Model(recipe, data.rows(~part))
+    except (RuntimeError, np.linalg.LinAlgError):  # least squares or a covariance did not converge
+        return np.inf
+    return float(relative_errors(model.predict(test.X), test).mean())

@@ -1,0 +1,192 @@
+"""The five learned functions of a device kind and a task (Deep-Edge, IC2E'20): what planners and policies ask.
+
+EstComputeTime, EstUpdateTime, EstState, EstExecTime and GetMaxBatchSize. Every one takes single states or thousands,
+and says besides the mean where nine in ten new measurements would lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from littoral.continuum.catalogue import find_kind
+from littoral.continuum.device import Workload
+from littoral.document import suggest
+from littoral.errors import InputError
+from littoral.profiling.automl import Budget, search
+from littoral.profiling.conformal import Calibrated
+from littoral.profiling.features import (
+    FORETOLD,
+    TRAINING,
+    Columns,
+    Company,
+    Data,
+    Floats,
+    States,
+    app_data,
+    function,
+    matrix,
+    state_columns,
+    training_data,
+)
+from littoral.profiling.prior import Prior
+from littoral.profiling.profile import Key, Profile
+
+_MOST_GUESSED = 4096  # samples in a batch, where none was measured
+
+
+class Estimator(Protocol):
+    """One function, learned or guessed: rows of ``columns`` in, values out."""
+
+    @property
+    def known(self) -> bool: ...
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    def predict(self, X: Floats) -> Floats: ...
+    def interval(self, X: Floats, level: float = 0.9) -> tuple[Floats, Floats]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Means and the ends of their intervals, one per row; not ``known`` means guessed from the catalogue."""
+
+    mean: Floats
+    low: Floats
+    high: Floats
+    known: bool
+
+
+def fit(profile: Profile, *, budget: Budget | None = None, seed: int = 0) -> Profile:
+    """The profile with a model chosen for each function of each pair and app."""
+    choices = {key: search(data, budget=budget, seed=seed) for key, data in _everything(profile)}
+    return replace(profile, choices=choices)
+
+
+def estimators(profile: Profile, kind: str, task: str, *, guess: Workload | None = None) -> Estimators:
+    """The functions of a pair. One that was not measured is refused, unless ``guess`` says what the task weighs."""
+    if (kind, task) not in profile.pairs():
+        if guess is None:
+            wanted, known = f"{kind} with {task}", [f"{k} with {t}" for k, t in profile.pairs()]
+            raise InputError(f"nothing was measured on {wanted}", remedy=f"profile it; {suggest(wanted, known)}")
+        return Estimators(profile, kind, task, guess)
+    if any(Key(kind, task, name) not in profile.choices for name in TRAINING):
+        raise InputError(f"no models were chosen for {kind} with {task}", remedy="fit the profile first")
+    return Estimators(profile, kind, task, None)
+
+
+class Estimators:
+    """What training a task takes on a kind of device, and what it does to it. Models are fitted when first asked."""
+
+    def __init__(self, profile: Profile, kind: str, task: str, guess: Workload | None) -> None:
+        self.kind, self.task, self.known = kind, task, guess is None
+        self._profile, self._guess = profile, guess
+        self._described = find_kind(kind) if guess is not None else None
+        self._ready: dict[str, Estimator] = {}
+
+    def estimator(self, name: str) -> Estimator:
+        """One function by its name: compute, update, a metric of the state, or exec:APP."""
+        if name not in self._ready:
+            self._ready[name] = self._made(name)
+        return self._ready[name]
+
+    def compute_time(self, before: States, batch: ArrayLike, *, level: float = 0.9) -> Estimate:
+        """Seconds per sample."""
+        return self._asked("compute", matrix(function("compute"), before, batch=batch), level)
+
+    def update_time(
+        self, before: States, batch: ArrayLike, server: States, company: Company, *, level: float = 0.9
+    ) -> Estimate:
+        """Seconds per batch for push, update and pull."""
+        X = matrix(
+            function("update"),
+            before,
+            batch=batch,
+            server=server,
+            workers=company.workers,
+            batch_mean=company.batch_mean,
+            batch_max=company.batch_max,
+        )
+        return self._asked("update", X, level)
+
+    def state(self, before: States, batch: ArrayLike, *, level: float = 0.9) -> dict[str, Estimate]:
+        """Metrics during training (95th percentiles), by name."""
+        return {
+            name: self._asked(name, matrix(function(name), before, batch=batch), level) for name in FORETOLD
+        }  # fmt: skip
+
+    def after(self, before: States, batch: ArrayLike) -> Columns:
+        """The state during training as columns for ``exec_time``; metrics that are not foretold stay as they were."""
+        foretold = {name: self._mean(name, matrix(function(name), before, batch=batch)) for name in FORETOLD}
+        return state_columns(before) | foretold
+
+    def exec_time(self, app: str, state: States, *, level: float = 0.9) -> Estimate:
+        """Seconds (95th percentile of its latencies) that an app takes in a state."""
+        return self._asked(f"exec:{app}", matrix(function(f"exec:{app}"), state), level)
+
+    def max_batch(
+        self, before: States, *, limit: float = 0.9, level: float | None = 0.9, most: int | None = None
+    ) -> NDArray[np.int64]:
+        """The largest batch whose memory stays below ``limit``; 0 where none does.
+
+        Memory counts with the high end of its interval (``level`` None: its mean). No batch above the largest one
+        measured is returned, unless ``most`` allows it.
+        """
+        top = self._largest() if most is None else most
+        count = len(matrix(function("memory"), before, batch=1))
+        low, high = np.zeros(count, np.int64), np.full(count, top + 1, np.int64)
+        while (high - low > 1).any():  # INVARIANT: low fits, high does not
+            middle = (low + high) // 2
+            fits = self._fits(before, np.maximum(middle, 1), limit, level) | (middle == 0)
+            low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+        return low
+
+    def _fits(self, before: States, batch: NDArray[np.int64], limit: float, level: float | None) -> NDArray[np.bool_]:
+        verdict = np.ones(len(batch), bool)
+        for name in ("memory", "gpu_memory"):
+            X, model = matrix(function(name), before, batch=batch), self.estimator(name)
+            verdict &= (model.predict(X) if level is None else model.interval(X, level)[1]) <= limit
+        return verdict
+
+    def _largest(self) -> int:
+        measured = [row.batch for row in self._profile.training_of(self.kind, self.task)]
+        return max(measured, default=_MOST_GUESSED)
+
+    def _mean(self, name: str, X: Floats) -> Floats:
+        return self.estimator(name).predict(X)
+
+    def _asked(self, name: str, X: Floats, level: float) -> Estimate:
+        model = self.estimator(name)
+        low, high = model.interval(X, level)
+        return Estimate(mean=model.predict(X), low=low, high=high, known=model.known)
+
+    def _made(self, name: str) -> Estimator:
+        if name.startswith("exec:"):
+            return self._app(name.removeprefix("exec:"))
+        if self._guess is not None and self._described is not None:
+            return Prior(name, self._described, self._guess)
+        rows = self._profile.training_of(self.kind, self.task)
+        choice = self._profile.choices[Key(self.kind, self.task, name)]
+        return Calibrated(choice.recipe, training_data(function(name), rows))
+
+    def _app(self, app: str) -> Estimator:
+        choice = self._profile.choices.get(Key(self.kind, "", f"exec:{app}"))
+        if choice is None:
+            remedy = f"measure it and fit; {suggest(app, self._profile.apps_of(self.kind))}"
+            raise InputError(f"no model of app {app!r} on {self.kind}", remedy=remedy)
+        rows = self._profile.app_rows_of(self.kind, app)
+        return Calibrated(choice.recipe, app_data(function(f"exec:{app}"), rows))
+
+
+def _everything(profile: Profile) -> Iterator[tuple[Key, Data]]:
+    for kind, task in profile.pairs():
+        rows = profile.training_of(kind, task)
+        for name in TRAINING:
+            yield Key(kind, task, name), training_data(function(name), rows)
+    for kind in sorted({row.kind for row in profile.apps}):
+        for app in profile.apps_of(kind):
+            asked = function(f"exec:{app}")
+            yield Key(kind, "", asked.name), app_data(asked, profile.app_rows_of(kind, app))

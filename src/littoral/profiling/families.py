@@ -1,0 +1,189 @@
+"""Model families for a few hundred rows, each with the settings worth trying.
+
+All learn positive values and care for relative errors: the physical family by its weights, the others by learning
+logarithms. Columns of known sign are obeyed by every family, each by its own means or through a lattice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from littoral.errors import MissingExtra
+from littoral.profiling.features import Floats
+from littoral.profiling.lattice import LARGEST, Ordered, Regressor
+from littoral.profiling.shapes import Physical, coordinates
+
+Settings = Mapping[str, float]
+_PROCESS_ROWS = 600  # a Gaussian process on more takes too long
+_LENGTHS_ROWS = 120  # that its length scales are sought with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """One way to learn; ``space`` lists the values of each setting, ``obeys`` whether it keeps signs by itself."""
+
+    build: Callable[[Sequence[str], Sequence[int], Settings, int], Regressor]
+    space: Mapping[str, tuple[float, ...]]
+    obeys: bool = True
+
+
+def build(name: str, columns: Sequence[str], signs: Sequence[int], settings: Settings, seed: int) -> Regressor:
+    """An unfitted model of a family, monotone in the columns of known sign."""
+    try:
+        import lightgbm  # noqa: F401
+        import scipy  # noqa: F401
+        import sklearn  # noqa: F401
+    except ModuleNotFoundError as error:
+        package = {"sklearn": "scikit-learn"}.get(error.name or "", error.name or "a package")
+        raise MissingExtra(package, "profile", "learning from a profile") from error
+    return FAMILIES[name].build(columns, signs, settings, seed)
+
+
+def offered(signs: Sequence[int]) -> list[str]:
+    """The families that can keep these signs of so many columns."""
+    free = not any(signs) or len(signs) <= LARGEST
+    return [name for name, family in FAMILIES.items() if free or family.obeys]
+
+
+class Logarithmic:
+    """A scikit-learn regressor of logarithms, on ``warp``-ed and standardised columns where distances count."""
+
+    def __init__(self, inner: Any, warp: Callable[[Floats], Floats] | None = None, most_rows: int = 10**9) -> None:
+        self._inner, self._warp, self._most_rows = inner, warp, most_rows
+
+    def fit(self, X: Floats, y: Floats) -> None:
+        """Learn, from some of the rows if there are too many."""
+        picked = np.random.default_rng(len(y)).permutation(len(y))[: self._most_rows]
+        Z, t = self._placed(X[picked], fit=True), np.log(y[picked])
+        self._inner.fit(Z, t)
+        self._range = t.min() - 1.0, t.max() + 1.0
+
+    def predict(self, X: Floats) -> Floats:
+        """Positive values, never far beyond those seen."""
+        return np.asarray(np.exp(np.clip(self._inner.predict(self._placed(X)), *self._range)))
+
+    def _placed(self, X: Floats, *, fit: bool = False) -> Floats:
+        if self._warp is None:
+            return X
+        Z = self._warp(X)
+        if fit:
+            self._centre, self._spread = Z.mean(axis=0), np.maximum(Z.std(axis=0), 1e-9)
+        return np.asarray((Z - self._centre) / self._spread)
+
+
+class Corrected:
+    """The physical model times what boosted trees learn of its relative errors; both keep the signs."""
+
+    def __init__(self, physical: Physical, correction: Logarithmic) -> None:
+        self._physical, self._correction = physical, correction
+
+    def fit(self, X: Floats, y: Floats) -> None:
+        """Learn the one, then the other."""
+        self._physical.fit(X, y)
+        self._correction.fit(X, y / self._physical.predict(X))
+
+    def predict(self, X: Floats) -> Floats:
+        """Positive values."""
+        return self._physical.predict(X) * self._correction.predict(X)
+
+
+def _physical(columns: Sequence[str], signs: Sequence[int], settings: Settings, seed: int) -> Physical:
+    return Physical(columns, signs, degree=int(settings["degree"]), ridge=settings["ridge"])
+
+
+def _boosting(columns: Sequence[str], signs: Sequence[int], settings: Settings, seed: int) -> Logarithmic:
+    from lightgbm import LGBMRegressor
+
+    constraints: dict[str, Any] = {"monotone_constraints": list(signs), "monotone_constraints_method": "advanced"}
+    return Logarithmic(
+        _Silent(
+            LGBMRegressor(
+                n_estimators=int(settings["trees"]),
+                learning_rate=settings["rate"],
+                num_leaves=int(settings["leaves"]),
+                min_child_samples=int(settings["least"]),
+                random_state=seed,
+                n_jobs=1,
+                verbose=-1,
+                deterministic=True,
+                force_row_wise=True,
+                **(constraints if any(signs) else {}),
+            )
+        )
+    )
+
+
+class _Silent:
+    """LightGBM without its remarks on column names that it made up itself."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def fit(self, X: Floats, t: Floats) -> None:
+        self._inner.fit(X, t)
+
+    def predict(self, X: Floats) -> Floats:
+        return np.asarray(self._inner.booster_.predict(X, num_threads=1))
+
+
+def _corrected(columns: Sequence[str], signs: Sequence[int], settings: Settings, seed: int) -> Corrected:
+    return Corrected(_physical(columns, signs, settings, seed), _boosting(columns, signs, settings, seed))
+
+
+def _forest(columns: Sequence[str], signs: Sequence[int], settings: Settings, seed: int) -> Logarithmic:
+    from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
+
+    kind = ExtraTreesRegressor if settings["extra"] else RandomForestRegressor
+    return Logarithmic(
+        kind(
+            n_estimators=60,
+            min_samples_leaf=int(settings["least"]),
+            max_features=settings["columns"],
+            monotonic_cst=list(signs) if any(signs) else None,
+            random_state=seed,
+        )
+    )
+
+
+def _neighbours(columns: Sequence[str], signs: Sequence[int], settings: Settings, seed: int) -> Logarithmic:
+    from sklearn.neighbors import KNeighborsRegressor
+
+    inner = KNeighborsRegressor(n_neighbors=int(settings["count"]), weights="distance")
+    return Logarithmic(_kept(inner, signs), lambda X: coordinates(columns, X))
+
+
+def _process(columns: Sequence[str], signs: Sequence[int], settings: Settings, seed: int) -> Logarithmic:
+    from littoral.profiling.process import Process
+
+    inner = Process(smoothness=settings["smoothness"], search_rows=_LENGTHS_ROWS)
+    return Logarithmic(_kept(inner, signs), lambda X: coordinates(columns, X), _PROCESS_ROWS)
+
+
+def _kept(inner: Regressor, signs: Sequence[int]) -> Regressor:
+    """Coordinates rise with their columns, so that signs hold for both."""
+    return Ordered(inner, signs) if any(signs) else inner
+
+
+_TREES: Mapping[str, tuple[float, ...]] = {
+    "trees": (80, 150, 300),
+    "rate": (0.05, 0.1, 0.2),
+    "leaves": (4, 8, 16),
+    "least": (3, 6, 12),
+}
+_SHAPES: Mapping[str, tuple[float, ...]] = {"degree": (1, 2, 3), "ridge": (1e-6, 1e-4, 1e-2)}
+FAMILIES: dict[str, Family] = {
+    "physical": Family(build=_physical, space=_SHAPES),
+    "boosting": Family(build=_boosting, space=_TREES),
+    "corrected": Family(
+        build=_corrected,
+        space={"degree": (2, 3), "ridge": (1e-4, 1e-2), "trees": (30, 80), "rate": (0.05, 0.1), "leaves": (4,),
+               "least": (6, 12, 24)},
+    ),
+    "process": Family(build=_process, space={"smoothness": (1.5, 2.5)}, obeys=False),
+    "forest": Family(build=_forest, space={"extra": (0, 1), "least": (1, 2, 4), "columns": (0.6, 1.0)}),
+    "neighbours": Family(build=_neighbours, space={"count": (3, 5, 9)}, obeys=False),
+}  # fmt: skip

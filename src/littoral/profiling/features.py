@@ -1,0 +1,170 @@
+"""Which columns each learned function sees, and which way it is known to go with them.
+
+Batches of all workers come in as summaries that no order or number of workers changes: how many, their mean, their
+largest. Their sum is workers times mean; as a column of its own it would rise with the workers as well as with the
+batches, and update time goes up with the ones and down with the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from littoral.profiling.rows import AppRow, State, TrainingRow
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Columns = Mapping[str, ArrayLike]
+States = State | Sequence[State] | Columns
+
+STATE = tuple(field.name for field in fields(State))
+SHARES = frozenset({"cpu", "memory", "gpu", "gpu_memory", "pressure", "stalled", "server_cpu", "server_pressure"})
+SIZES = frozenset({"batch", "batch_mean", "batch_max"})
+SERVER = ("cpu", "pressure", "load", "network_bytes_per_s")
+FORETOLD = ("cpu", "gpu", "memory", "gpu_memory", "pressure", "load")  # of the state during training
+TRAINING = ("compute", "update", *FORETOLD)
+_UPDATE = (*STATE, "batch", *(f"server_{name}" for name in SERVER), "workers", "batch_mean", "batch_max")
+_SHARE_FLOOR = 0.01  # of full scale: errors of smaller shares are taken relative to this
+_TIME_FLOOR = 1e-6  # seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A quantity to learn: its columns, and the sign it is known to go with some of them.
+
+    Relative errors are taken against the value or ``floor``, whichever is larger; ``most`` is the largest value.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    signs: Mapping[str, int]
+    floor: float = _TIME_FLOOR
+    most: float = np.inf
+
+
+COMPUTE = Function(name="compute", columns=(*STATE, "batch"), signs={"cpu": 1, "gpu": 1, "batch": -1})
+UPDATE = Function(
+    name="update",
+    columns=_UPDATE,
+    signs={"server_cpu": 1, "workers": 1, "batch": -1, "batch_mean": -1, "batch_max": -1},
+)
+
+
+def state_function(metric: str) -> Function:
+    """A metric of the state during training, from the state before and the batch."""
+    signs = {"batch": 1} if metric in {"memory", "gpu_memory"} else {}
+    most = 1.0 if metric in SHARES else np.inf
+    return Function(name=metric, columns=(*STATE, "batch"), signs=signs, floor=_SHARE_FLOOR, most=most)
+
+
+def app_function(app: str) -> Function:
+    """The execution time of an app, from the state."""
+    return Function(name=f"exec:{app}", columns=STATE, signs={})
+
+
+def function(name: str) -> Function:
+    """The function of that name."""
+    if name.startswith("exec:"):
+        return app_function(name.removeprefix("exec:"))
+    return {"compute": COMPUTE, "update": UPDATE}.get(name) or state_function(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Data:
+    """Rows of one function as arrays; rows of one stress point share its number in ``points``."""
+
+    columns: tuple[str, ...]
+    signs: tuple[int, ...]
+    X: Floats
+    y: Floats
+    points: NDArray[np.int64]
+    floor: float = _TIME_FLOOR
+    most: float = np.inf
+
+    def rows(self, chosen: Mask) -> Data:
+        """Some of the rows."""
+        return self._with(self.columns, self.signs, self.X[chosen], self.y[chosen], self.points[chosen])
+
+    def only(self, columns: Sequence[str]) -> Data:
+        """Some of the columns."""
+        at = [self.columns.index(name) for name in columns]
+        return self._with(tuple(columns), tuple(self.signs[i] for i in at), self.X[:, at], self.y, self.points)
+
+    def _with(
+        self, columns: tuple[str, ...], signs: tuple[int, ...], X: Floats, y: Floats, points: NDArray[np.int64]
+    ) -> Data:
+        return Data(columns=columns, signs=signs, X=X, y=y, points=points, floor=self.floor, most=self.most)
+
+
+def training_data(asked: Function, rows: Sequence[TrainingRow]) -> Data:
+    """What training rows say about a function."""
+    company = [np.array([getattr(row, name) for row in rows]) for name in ("workers", "batch_sum", "batch_max")]
+    X = matrix(
+        asked,
+        state_columns([row.before for row in rows]),
+        batch=[row.batch for row in rows],
+        server=state_columns([row.server for row in rows]),
+        workers=company[0],
+        batch_mean=company[1] / company[0],
+        batch_max=company[2],
+    )
+    return _data(asked, X, [_target(asked.name, row) for row in rows], [row.point for row in rows])
+
+
+def app_data(asked: Function, rows: Sequence[AppRow]) -> Data:
+    """What app rows say about its execution time."""
+    X = matrix(asked, state_columns([row.state for row in rows]))
+    return _data(asked, X, [row.exec_s for row in rows], [row.point for row in rows])
+
+
+def matrix(asked: Function, state: States, *, server: States | None = None, **others: ArrayLike) -> Floats:
+    """The columns of a function side by side; single values are repeated as often as the others need."""
+    known = dict(state_columns(state)) | {name: np.asarray(value, float) for name, value in others.items()}
+    if server is not None:
+        known |= {f"server_{name}": value for name, value in state_columns(server).items()}
+    picked = np.broadcast_arrays(*(np.atleast_1d(known[name]) for name in asked.columns))
+    return np.stack(picked, axis=1).astype(float)
+
+
+def state_columns(states: States) -> dict[str, Floats]:
+    """States as columns; a temperature that was not taken is not a number."""
+    if isinstance(states, Mapping):
+        return {name: np.asarray(states.get(name, np.nan if name == "celsius" else 0.0), float) for name in STATE}
+    listed = [states] if isinstance(states, State) else states
+    return {name: np.array([getattr(state, name) for state in listed], dtype=float) for name in STATE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Company:
+    """All workers that train at once, this one included, whatever their order."""
+
+    workers: int
+    batch_mean: float
+    batch_max: float
+
+    @classmethod
+    def of(cls, batches: Sequence[int]) -> Company:
+        """The company of workers with these batches."""
+        return cls(workers=len(batches), batch_mean=sum(batches) / len(batches), batch_max=max(batches))
+
+
+def _target(name: str, row: TrainingRow) -> float:
+    if name == "compute":
+        return row.compute_s
+    return row.update_s if name == "update" else float(getattr(row.during, name))
+
+
+def _data(asked: Function, X: Floats, y: Sequence[float], points: Sequence[int]) -> Data:
+    signs = tuple(asked.signs.get(name, 0) for name in asked.columns)
+    return Data(
+        columns=asked.columns,
+        signs=signs,
+        X=X,
+        y=np.asarray(y, float),
+        points=np.asarray(points, np.int64),
+        floor=asked.floor,
+        most=asked.most,
+    )

@@ -1,0 +1,73 @@
+"""Which columns matter: how much worse predictions of unseen points get when a column is shuffled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from littoral.profiling.features import Data, Floats
+from littoral.profiling.fitted import Model, Recipe, folds, relative_errors
+
+_PROBE: Mapping[str, float] = {"trees": 120, "rate": 0.1, "leaves": 8, "least": 3}
+_REPEATS = 3
+_LEAST = 0.05  # of the error with all columns: what matters less is left out
+_SLACK = 1.03  # how much worse predictions may get by leaving columns out
+
+
+def importances(data: Data, seed: int) -> dict[str, float]:
+    """By column: by how much the mean relative error grows when it is shuffled, as a share of that error."""
+    varying = [name for name, column in zip(data.columns, data.X.T, strict=True) if _varies(column)]
+    if not varying or not _varies(data.y):
+        return dict.fromkeys(data.columns, 0.0)
+    rng = np.random.default_rng(seed)
+    found = {name: 0.0 for name in data.columns}
+    parts = folds(data.points, 4, seed)
+    plain = 0.0
+    for part in parts:
+        model, test = _probe(data.rows(~part), varying, seed), data.rows(part)
+        before = _error(model, test, test.X)
+        plain += before
+        for name in varying:
+            found[name] += _shuffled(model, test, name, rng) - before
+    return {name: float(grown / plain) for name, grown in found.items()}
+
+
+def relevant(data: Data, found: Mapping[str, float], seed: int) -> tuple[str, ...]:
+    """The columns worth keeping: the fewest of the most important ones that predict as well as all."""
+    ranked = sorted((name for name in data.columns if found[name] > 0), key=lambda name: -found[name])
+    kept = sum(found[name] > _LEAST for name in ranked)
+    goal = _SLACK * _cross_error(data, ranked, seed) if kept < len(ranked) else np.inf
+    while kept < len(ranked) and (kept == 0 or _cross_error(data, ranked[:kept], seed) > goal):
+        kept += 1
+    return tuple(name for name in data.columns if name in ranked[:kept])
+
+
+def _varies(column: Floats) -> bool:
+    seen = column[~np.isnan(column)]
+    return bool(seen.size and np.ptp(seen) > 1e-12)
+
+
+def _probe(data: Data, columns: list[str], seed: int) -> Model:
+    return Model(Recipe(family="boosting", settings=_PROBE, columns=tuple(columns), seed=seed), data)
+
+
+def _error(model: Model, test: Data, X: Floats) -> float:
+    return float(relative_errors(model.predict(X), test).mean())
+
+
+def _shuffled(model: Model, test: Data, name: str, rng: np.random.Generator) -> float:
+    at, errors = test.columns.index(name), []
+    for _ in range(_REPEATS):
+        X = test.X.copy()
+        X[:, at] = rng.permutation(X[:, at])
+        errors.append(_error(model, test, X))
+    return float(np.mean(errors))
+
+
+def _cross_error(data: Data, columns: list[str], seed: int) -> float:
+    errors = []
+    for part in folds(data.points, 4, seed):
+        test = data.rows(part)
+        errors.append(_error(_probe(data.rows(~part), columns, seed), test, test.X))
+    return float(np.mean(errors))
