@@ -51,7 +51,7 @@ $(READY): pyproject.toml constraints.txt
 	    apt-get -qq update && apt-get -qq install -y --no-install-recommends stress-ng || true; fi
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,report,apps,ray,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,report,apps,profile,ray,dev]'
 	touch $(READY)
 
 clean:

@@ -164,7 +164,7 @@ def tables(out: Path) -> str:
     """Markdown: accuracy beside synchronous SGD's, then time, bytes and cost to a target that all-reduce reaches."""
     rows = known(out)
     studies = [study for study in STUDIES if any(json.loads(key)[0] == study for key in rows)]
-    return "\n\n".join([_accuracies(studies, rows), *(_to_target(study, rows) for study in studies)])
+    return f"{_accuracies(studies, rows)}\n\n{_to_targets(studies, rows)}"
 
 
 def _seeds(study: str, strategy: str, parameters: dict[str, Any], rows: dict[str, Any]) -> list[dict[str, Any]]:
@@ -196,34 +196,34 @@ def _accuracies(studies: Sequence[str], rows: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _to_target(study: str, rows: dict[str, Any]) -> str:
-    base = _seeds(study, "allreduce", {}, rows)
-    if not base:
-        return f"{study}: nothing yet"
-    target = round(statistics.mean(final_accuracy(row) for row in base) - 0.02, 2)
-    needed = [point[1] for row in base if (point := reached(row, target))]
-    lines = [
-        f"{study}, to accuracy {target:.2f} (all-reduce: {statistics.mean(needed) if needed else 0:.0f} samples)",
-        "",
-        "| strategy | seeds | time | x all-reduce | samples x | efficiency | between sites | USD |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    slow = [point[0] for row in base if (point := reached(row, target))]
+def _to_targets(studies: Sequence[str], rows: dict[str, Any]) -> str:
+    """Two points below where all-reduce ends; means of the seeds that get there."""
+    targets = {}
+    for study in studies:
+        base = [final_accuracy(row) for row in _seeds(study, "allreduce", {}, rows)]
+        if base:
+            targets[study] = round(statistics.mean(base) - 0.02, 2)
+    head = [f"{study} to {target:.2f}" for study, target in targets.items()]
+    lines = ["| strategy | " + " | ".join(head) + " |", "|---" * (len(targets) + 1) + "|"]
     for strategy, parameters in ENTRIES:
-        mine = _seeds(study, strategy, parameters, rows)
-        points = [point for row in mine if (point := reached(row, target))]
-        if not points or not slow:
-            lines.append(f"| {_label(strategy, parameters)} | {len(points)}/{len(mine)} | - | - | - | - | - | - |")
-            continue
-        seconds, samples, _, _, wan, usd, _ = (statistics.mean(column) for column in zip(*points, strict=True))
-        pooled = mine[0]["pooled"]
-        lines.append(
-            f"| {_label(strategy, parameters)} | {len(points)}/{len(mine)} | {seconds:.0f} s "
-            f"({min(p[0] for p in points):.0f}-{max(p[0] for p in points):.0f}) | "
-            f"{statistics.mean(slow) / seconds:.2f} | {samples / statistics.mean(needed):.2f} | "
-            f"{statistics.mean(needed) / pooled / seconds:.3f} | {wan / 1e6:.0f} MB | {usd:.3f} |"
-        )
+        cells = [_reaching(study, target, strategy, parameters, rows) for study, target in targets.items()]
+        lines.append(f"| {_label(strategy, parameters)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _reaching(study: str, target: float, strategy: str, parameters: dict[str, Any], rows: dict[str, Any]) -> str:
+    """All-reduce's seconds, or how many times sooner; times its samples; bytes (between sites where there are two)."""
+    base, mine = _seeds(study, "allreduce", {}, rows), _seeds(study, strategy, parameters, rows)
+    bases = [point for row in base if (point := reached(row, target))]
+    points = [point for row in mine if (point := reached(row, target))]
+    if not points or not bases:
+        return f"0/{len(mine)}"
+    seconds, samples, _, _, wan, usd, sent = (statistics.mean(column) for column in zip(*points, strict=True))
+    slow, needed = (statistics.mean(column) for column in list(zip(*bases, strict=True))[:2])
+    share = "" if len(points) == len(mine) else f"{len(points)}/{len(mine)}: "
+    time_ = f"{seconds:.0f} s" if strategy == "allreduce" else f"{slow / seconds:.2f} x"
+    money = f"; {usd:.3f} USD" if usd else ""
+    return f"{share}{time_}; {samples / needed:.2f}; {(wan or sent) / 1e6:.0f} MB{money}"
 
 
 def _label(strategy: str, parameters: dict[str, Any]) -> str:

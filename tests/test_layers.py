@@ -22,7 +22,7 @@ ORDER = [
     ["learning.codecs"],
     ["planning.graphs", "planning.mixing", "planning.topology", "planning.fast_links"],
     ["planning.plan", "planning.batches", "planning.flows", "planning.collective", "planning.paces", "planning.cost"],
-["planning.instance", "planning.room", "planning.shards", "planning.simple"],
+    ["planning.instance", "planning.room", "planning.shards", "planning.simple"],
     ["planning.exact", "planning.deepedge", "planning.neighbours", "planning.frontier", "planning.search"],
     ["planning.wiring", "planning.prior", "planning.sharing", "planning.placing"],
     ["planning.described", "planning.solving"],
@@ -42,7 +42,7 @@ ORDER = [
     ["testing"],
     ["fidelity", "profiling.appbench", "profiling.design", "profiling.bench", "profiling.sweep"],
     ["compare", "reports", "terminal"],
-    ["arguments", "interruption", "cli"],
+    ["arguments", "interruption", "cli_profile", "cli"],
     ["__main__", "__init__"],
 ]
 

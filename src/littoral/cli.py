@@ -26,6 +26,7 @@ from littoral.arguments import (
     with_strategy,
     world_of,
 )
+from littoral.cli_profile import profile_app
 from littoral.errors import Infeasible, InputError, LittoralError
 from littoral.interruption import EXIT_CODE, Interruption
 
@@ -44,7 +45,9 @@ app = typer.Typer(
 JobFile = Annotated[Path, typer.Argument(help="A job's YAML file.", show_default=False)]
 Seed = Annotated[int | None, typer.Option(help="Seed of everything random (default: the job's, 0).")]
 StrategyName = Annotated[str | None, typer.Option(help="Instead of the job's: name or name:key=value:key=value.")]
-PlannerName = Annotated[str | None, typer.Option(help="Instead of the job's: fair, proportional or auto.")]
+PlannerName = Annotated[
+    str | None, typer.Option(help="Instead of the job's: fair, proportional, search ... or auto.")
+]
 TimingOnly = Annotated[bool, typer.Option("--timing-only", help="No mathematics: times and bytes only.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout.")]
 Out = Annotated[Path, typer.Option(help="Folder in which runs are kept.")]
@@ -266,6 +269,7 @@ def fidelity(
 lab_app = typer.Typer(help="Emulate a continuum on this machine: namespaces, shaped links, CPU quotas (as root).",
                       no_args_is_help=True)  # fmt: skip
 app.add_typer(lab_app, name="lab")
+app.add_typer(profile_app, name="profile")
 
 
 @lab_app.command("up")

@@ -167,7 +167,7 @@ def test_an_unfitted_profile_says_so() -> None:
 
 
 def test_an_app_that_was_not_measured_is_refused(nano: Estimators) -> None:
-    with pytest.raises(InputError, match="no model of app 'shift'.*did you mean 'sift'"):
+    with pytest.raises(InputError, match=r"no model of app 'shift'.*did you mean 'sift'"):
         nano.exec_time("shift", State())
 
 

@@ -1,0 +1,113 @@
+"""The verbs of 'littoral profile': measure under stress, learn from it, show how well it was learned."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from littoral.arguments import load, task_of
+from littoral.errors import InputError
+
+if TYPE_CHECKING:
+    from littoral.continuum.continuum import Continuum
+    from littoral.profiling.profile import Profile
+    from littoral.worlds.lab.lab import Lab
+
+profile_app = typer.Typer(
+    help="Measure devices, a task and apps under stress, and learn what training will take and disturb.",
+    no_args_is_help=True,
+)
+
+Folder = Annotated[Path, typer.Argument(help="A profile's folder.", show_default=False)]
+SeedOption = Annotated[int, typer.Option(help="Seed of points, batches and models.")]
+
+
+@profile_app.command("sweep")
+def profile_sweep(
+    file: Annotated[Path, typer.Argument(help="A job's YAML file.", show_default=False)],
+    budget: Annotated[str, typer.Option(help="How long to measure, such as '10 min'.")] = "10 min",
+    lab: Annotated[bool, typer.Option("--lab", help="On emulated devices (as root).")] = False,
+    out: Annotated[Path, typer.Option(help="The profile's folder; one that was begun is gone on with.")] = Path(
+        "profile"
+    ),
+    seed: SeedOption = 0,
+) -> None:
+    """Measure training and apps at stress points until the budget is spent; started again, it goes on."""
+    from littoral import units
+    from littoral.profiling.bench import Bench
+    from littoral.profiling.sweep import begun, kinds_of, server_of, space_of, sweep
+    from littoral.worlds.processes.ground import Ground
+    from littoral.worlds.processes.launch import Forge
+
+    job, seconds = load(file), units.duration(budget)
+    task_of(job)
+    server = server_of(job)
+    space = space_of(job, server)
+    kinds = kinds_of(job, space.workers)
+    before = begun(out, kinds, job.task)
+    with ExitStack() as stack:
+        ground = Ground(stack.enter_context(_lab(job.continuum)) if lab else None)
+        launcher = stack.enter_context(Forge())
+        bench = Bench(job, kinds, server, ground=ground, launcher=launcher, seed=seed)
+        print(f"{len(before.training)} rows so far; apps are starting", file=sys.stderr)
+        stack.enter_context(bench)
+        found = sweep(bench, space, out, before, budget_s=seconds, seed=seed, tell=_tell)
+    print(f"{len(found.training)} rows of training and {len(found.apps)} of apps are in {out}; "
+          f"learn from them with: littoral profile fit {out}", file=sys.stderr)  # fmt: skip
+
+
+@profile_app.command("fit")
+def profile_fit(
+    folder: Folder,
+    trials: Annotated[int, typer.Option(help="Models to try per function.", min=1)] = 30,
+    seed: SeedOption = 0,
+) -> None:
+    """Choose a model for every function, by its error on stress points it has not seen, and print the table."""
+    from littoral.profiling.automl import Budget
+    from littoral.profiling.estimators import fit
+    from littoral.profiling.profile import load as load_profile
+    from littoral.profiling.profile import save
+
+    profile = fit(load_profile(folder), budget=Budget(trials=trials), seed=seed)
+    save(profile, folder)
+    profile_table(folder)
+
+
+@profile_app.command("table")
+def profile_table(folder: Folder) -> None:
+    """Function by device kind: points, error on unseen ones, chosen algorithm."""
+    from littoral.profiling.table import show, table
+
+    print(show(table(_fitted(folder))))
+
+
+@profile_app.command("importance")
+def profile_importance(folder: Folder) -> None:
+    """Which measurements each function depends on."""
+    from littoral.profiling.table import show_importances
+
+    print(show_importances(_fitted(folder)))
+
+
+def _fitted(folder: Path) -> Profile:
+    from littoral.profiling.profile import load as load_profile
+
+    profile = load_profile(folder)
+    if not profile.choices:
+        remedy = f"run: littoral profile fit {folder}"
+        raise InputError("no models were chosen for these rows", file=folder, remedy=remedy)
+    return profile
+
+
+def _lab(continuum: Continuum) -> Lab:
+    from littoral.worlds.lab.lab import Lab
+
+    return Lab.up(continuum)
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
