@@ -45,9 +45,7 @@ app = typer.Typer(
 JobFile = Annotated[Path, typer.Argument(help="A job's YAML file.", show_default=False)]
 Seed = Annotated[int | None, typer.Option(help="Seed of everything random (default: the job's, 0).")]
 StrategyName = Annotated[str | None, typer.Option(help="Instead of the job's: name or name:key=value:key=value.")]
-PlannerName = Annotated[
-    str | None, typer.Option(help="Instead of the job's: fair, proportional, search ... or auto.")
-]
+PlannerName = Annotated[str | None, typer.Option(help="Instead of the job's: fair, proportional, search ... or auto.")]
 TimingOnly = Annotated[bool, typer.Option("--timing-only", help="No mathematics: times and bytes only.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout.")]
 Out = Annotated[Path, typer.Option(help="Folder in which runs are kept.")]

@@ -6,10 +6,11 @@ in the world that is profiled, cut off when its window is over; its first steps 
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import TracebackType
@@ -35,6 +36,8 @@ from littoral.worlds.processes.ground import Ground
 from littoral.worlds.processes.launch import Launcher
 
 FEWEST_STEPS = 4
+HASTE = 4.0  # times a device's quota, while its processes start
+_PATIENCE = 4  # windows that a worker may take to tell of one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,27 +90,27 @@ class Bench:
 
     def measure(self, point: Point) -> Measured:
         """The rows of one point; raises RunFailed if it could not be measured."""
-        windows = self._windows
-        with ExitStack() as stack:
-            running = [stack.enter_context(stressed(stress, self._place(device)))
-                       for device, stress in point.stress.items() if stress != Stress()]  # fmt: skip
-            bandwidth = {device: 0.0 for device in self._probes}
-            time.sleep(windows.settle_s)
+        with self._stress(point):
+            time.sleep(self._windows.settle_s)
             start = time.monotonic()
-            time.sleep(windows.before_s)
+            time.sleep(self._windows.before_s)
             end = time.monotonic()
-            before = {device: self._state(device, start, end, bandwidth) for device in self._probes}
-            apps = self._app_rows(point, start, end, before)
-            steps, window = self._train(point)
-            for each in running:
-                each.check()
-            during = {device: self._state(device, *window, bandwidth) for device in self._probes}
-            apps += self._app_rows(point, *window, {device: during[device] for device in point.batches})
+            before = {device: self._probes[device].summary(start, end) for device in self._probes}
+        apps = self._app_rows(point, start, end, before)
+        steps, window = self._train(point)
+        during = {device: self._probes[device].summary(*window) for device in point.batches}
+        apps += self._app_rows(point, *window, during)
         rows = [self._row(point, device, steps[device], before, during) for device in point.batches]
         return Measured(tuple(rows), tuple(apps))
 
-    def _state(self, device: str, start: float, end: float, bandwidth: Mapping[str, float]) -> State:
-        return replace(self._probes[device].summary(start, end), memory_bytes_per_s=bandwidth[device])
+    @contextmanager
+    def _stress(self, point: Point) -> Iterator[None]:
+        with ExitStack() as stack:
+            running = [stack.enter_context(stressed(stress, self._place(device)))
+                       for device, stress in point.stress.items() if stress != Stress()]  # fmt: skip
+            yield
+            for each in running:
+                each.check()
 
     def _place(self, device: str) -> Any:
         return None if self._ground.lab is None else self._ground.place(device)
@@ -118,35 +121,49 @@ class Bench:
     # -- training ---------------------------------------------------------------------------------------------------
 
     def _train(self, point: Point) -> tuple[dict[str, list[Computed]], tuple[float, float]]:
-        """The steps of every worker inside the window, and the window on the monotonic clock."""
-        plan, windows = self._plan(point), self._windows
+        """The steps of every worker inside the window, and the window on the monotonic clock.
+
+        Starting up under stress may take minutes on a weak device: stress and the lab's quotas come when everybody has
+        made a step.
+        """
+        plan, seconds = self._plan(point), self._windows.during_s
         quiet = replace(self._job, faults=(), accuracy=None, evaluate_every=1e9, workers=tuple(point.batches),
                         continuum=replace(self._job.continuum, apps=()))  # fmt: skip
         steps: dict[str, list[Computed]] = {device: [] for device in point.batches}
-        offset, opened = float("inf"), float("inf")
+        offset, opened = math.inf, math.inf
         supervisor = Supervisor(plan)
-        with open_live(quiet, self._task, plan, _Nothing(), seed=self._seed, launcher=self._launcher,
-                       ground=self._ground) as session:  # fmt: skip
+        with ExitStack() as stack:
+            stack.callback(self._speed, point, 1.0)
+            self._speed(point, HASTE)
+            session = stack.enter_context(open_live(
+                quiet, self._task, plan, _Nothing(), seed=self._seed, launcher=self._launcher, ground=self._ground
+            ))  # fmt: skip
             for command in supervisor.begin():
                 session.perform(command)
             for event in session.events():
                 offset = min(offset, time.monotonic() - event.t)  # what is told soonest tells the clocks' difference
                 if isinstance(event, Computed):
                     steps[event.node].append(event)
-                    if all(steps.values()):
-                        opened = min(opened, event.t + windows.skip_s)
                 for command in supervisor.handle(event):
                     session.perform(command)
-                if event.t >= opened + windows.during_s:
-                    break
-            end = event.t
-        inside = {name: [step for step in seen if step.start >= opened] for name, seen in steps.items()}
+                if math.isinf(opened) and all(steps.values()):
+                    self._speed(point, 1.0)
+                    stack.enter_context(self._stress(point))
+                    opened = time.monotonic() - offset + self._windows.skip_s
+                told = min((seen[-1].t for seen in steps.values() if seen), default=0.0)
+                if told >= opened + seconds or event.t >= opened + _PATIENCE * seconds:
+                    break  # steps are told a little later than they are made
+        inside = {name: [step for step in seen if opened <= step.start and step.t <= opened + seconds]
+                  for name, seen in steps.items()}  # fmt: skip
         for name, seen in inside.items():
             if len(seen) < FEWEST_STEPS:
-                raise RunFailed(
-                    f"device {name!r} made {len(seen)} steps of {point.batches[name]} samples in its window"
-                )
-        return inside, (offset + opened, offset + end)
+                raise RunFailed(f"device {name!r} made {len(seen)} steps of {point.batches[name]} samples only")
+        return inside, (offset + opened, offset + opened + seconds)
+
+    def _speed(self, point: Point, factor: float) -> None:
+        if self._ground.lab is not None:
+            for device in point.batches:
+                self._ground.lab.set_speed(device, factor)
 
     def _plan(self, point: Point) -> Plan:
         job = replace(self._job, workers=tuple(point.batches), servers=(self._server,), strategy="parameter_server",
@@ -163,14 +180,14 @@ class Bench:
         during: Mapping[str, State],
     ) -> TrainingRow:  # fmt: skip
         full = [step for step in steps if step.samples == point.batches[device]] or list(steps)
-        gaps = [max(0.0, after.start - step.t) for step, after in pairwise(steps)]
+        gaps = [max(0.0, after.start - step.t) for step, after in pairwise(steps) if after.epoch == step.epoch]
         batches = list(point.batches.values())
         return TrainingRow(
             point=point.number, device=device, kind=self._kinds[device], task=self._job.task,
             batch=point.batches[device], workers=len(batches), batch_sum=sum(batches), batch_max=max(batches),
             before=before[device], server=before[self._server],
             compute_s=statistics.fmean((step.t - step.start) / step.samples for step in full),
-            update_s=statistics.fmean(gaps), during=during[device], steps=len(steps),
+            update_s=statistics.fmean(gaps or [0.0]), during=during[device], steps=len(steps),
         )  # fmt: skip
 
     def _app_rows(self, point: Point, start: float, end: float, states: Mapping[str, State]) -> list[AppRow]:
