@@ -87,9 +87,7 @@ class Probe:
         due = time.monotonic()
         while True:
             now = time.monotonic()
-            due = max(
-                due + self._every_s, now + self._every_s / 2
-            )  # a late sample does not bring a flock of short ones
+            due = max(due + self._every_s, now + self._every_s / 2)  # after a late sample no short one
             if self._ended.wait(due - now):
                 return
             try:
