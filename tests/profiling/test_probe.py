@@ -19,7 +19,7 @@ from littoral.profiling.devices import Device, size_of
 from littoral.profiling.groups import Groups, Members, scheduling
 from littoral.profiling.limits import own_limits
 from littoral.profiling.probe import Probe, settle
-from littoral.profiling.readings import Reading, disk_bytes, network_bytes
+from littoral.profiling.readings import Reading, Watched, disk_bytes, network_bytes
 from littoral.profiling.samples import between
 from littoral.worlds.lab.places import Place
 
@@ -185,6 +185,17 @@ def test_whole_disks_and_real_interfaces_only() -> None:
     assert disk_bytes("\n".join(row.format(name, 1, 2) for name in names)) == 2 * 3 * 512
     header = "Inter-| Receive\n face | bytes\n"
     assert network_bytes(header + "    lo: 5 0 0 0 0 0 0 0 5 0\n  eth0: 10 0 0 0 0 0 0 0 7 0\n") == 17.0
+
+
+def test_a_watched_file_is_read_whole_and_anew(tmp_path: Path) -> None:
+    path = tmp_path / "counter"
+    path.write_text("long" * 50_000)
+    file = Watched(path)
+    assert file.text() == "long" * 50_000
+    path.write_text("short")
+    assert file.text() == "short"
+    file.close()
+    assert file.text() == Watched(tmp_path / "none").text() == ""
 
 
 def test_this_machine_for_a_moment() -> None:

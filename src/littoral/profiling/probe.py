@@ -86,8 +86,9 @@ class Probe:
     def _run(self) -> None:
         due = time.monotonic()
         while True:
-            due = max(due + self._every_s, time.monotonic())  # a late sample does not bring a flock of early ones
-            if self._ended.wait(due - time.monotonic()):
+            now = time.monotonic()
+            due = max(due + self._every_s, now + self._every_s / 2)  # after a late sample no short one
+            if self._ended.wait(due - now):
                 return
             try:
                 self.take()
@@ -104,18 +105,18 @@ def settle(
 
     After ``limit_s`` the state is taken as it is, with a warning in the log.
     """
-    begin = probe.clock()
+    begin = earlier = start = probe.clock()
     before: State | None = None
     while True:
-        start = probe.clock()
         sleep(window_s)
-        now = probe.summary(start, probe.clock(), None)
+        end = probe.clock()
+        now = probe.summary(start, end, None)
         if before is not None and _alike(before, now, tolerance):
-            return probe.summary(start - window_s, probe.clock(), None)
-        if probe.clock() - begin >= limit_s:
+            return probe.summary(earlier, end, None)
+        if end - begin >= limit_s:
             logging.getLogger(__name__).warning("not steady after %.0f s: processor %.2f", limit_s, now.cpu)
             return now
-        before = now
+        earlier, start, before = start, end, now
 
 
 def _alike(one: State, other: State, tolerance: float) -> bool:

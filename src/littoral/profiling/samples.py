@@ -62,20 +62,29 @@ def _share(value: float | None) -> float | None:
     return None if value is None else min(1.0, max(0.0, value))
 
 
-def quantile_of(values: Iterable[float | None], quantile: float | None) -> float:
-    """Of those that are known, between neighbours in proportion; None asks for the mean; zero if none is known.
+def quantile_of(values: Iterable[float | None], quantile: float) -> float:
+    """Of those that are known, between neighbours in proportion; zero if none is known.
 
-    >>> quantile_of([3.0, None, 1.0, 2.0], 0.75), quantile_of([1.0, 2.0], None)
-    (2.5, 1.5)
+    >>> quantile_of([3.0, None, 1.0, 2.0], 0.75)
+    2.5
     """
     known = sorted(value for value in values if value is not None)
     if not known:
         return 0.0
-    if quantile is None:
-        return math.fsum(known) / len(known)
     low, part = divmod(quantile * (len(known) - 1), 1)
     high = min(int(low) + 1, len(known) - 1)
     return known[int(low)] + part * (known[high] - known[int(low)])
+
+
+def mean_of(values: Iterable[tuple[float, float | None]]) -> float:
+    """Of those that are known, each with its weight; zero if none is known.
+
+    >>> mean_of([(1.0, 2.0), (3.0, 6.0), (9.0, None)])
+    5.0
+    """
+    known = [(weight, value) for weight, value in values if value is not None]
+    total = math.fsum(weight for weight, _ in known)
+    return math.fsum(weight * value for weight, value in known) / total if known else 0.0
 
 
 def summarise(samples: Iterable[Sample], quantile: float | None) -> State:
@@ -86,7 +95,10 @@ def summarise(samples: Iterable[Sample], quantile: float | None) -> State:
     seen = list(samples)
 
     def over(name: str, quantile: float | None = quantile) -> float:
-        return quantile_of((getattr(sample, name) for sample in seen), quantile)
+        values = [getattr(sample, name) for sample in seen]
+        if quantile is None:
+            return mean_of(zip((sample.seconds for sample in seen), values, strict=True))
+        return quantile_of(values, quantile)
 
     told = any(sample.waiting is not None for sample in seen)
     return State(

@@ -36,7 +36,7 @@ class Running:
         self.names = names
         """The kinds that run."""
         self.memory_bytes_per_s = memory_bytes_per_s
-        """What the bandwidth stressor was told to read and write."""
+        """What the bandwidth stressor was told to read or write: no counter tells a probe."""
 
     @property
     def pid(self) -> int:

@@ -19,6 +19,7 @@ from littoral.profiling.devices import Size
 _MOST = {"cpu": 64.0}  # times what there is; nothing else can be had more than once
 _SPARED_BYTES = 64 << 20  # of free memory, for everybody else
 _SLICE_MS = 2  # short against a quota's period, or a share within the quota would be held back
+_LEAST_CORES = 0.25  # below, such slices are most of what a quota gives at a time, and our own are shorter
 _COPY_BYTES = 64 << 20  # more than caches hold
 
 
@@ -52,7 +53,8 @@ def commands_for(stress: Stress, size: Size, folder: str | None) -> dict[str, li
     commands: dict[str, list[str]] = {}
     if stress.cpu:
         workers, share = spread(stress.cpu, size.cores)
-        commands |= _ng_cpu(workers, share, folder) if folder and whole(share) else _own_cpu(workers, share)
+        exact = size.cores >= _LEAST_CORES and whole(share)
+        commands |= _ng_cpu(workers, share, folder) if folder and exact else _own_cpu(workers, share)
     if stress.memory:
         held = _fitting(stress.memory, size)
         commands["memory"] = _ng_memory(held, folder) if folder else _own("memory", held)
@@ -94,13 +96,14 @@ def memory_bytes_per_s(stress: Stress, size: Size) -> float:
 def copy_bytes_per_s() -> float:
     """What one core of this machine copies in memory: the best of a few times."""
     source, target = (ctypes.create_string_buffer(_COPY_BYTES) for _ in range(2))
+    ctypes.memset(source, 1, _COPY_BYTES)  # untouched memory would be one page, seen everywhere
 
     def once() -> float:
         begin = time.perf_counter()
         ctypes.memmove(target, source, _COPY_BYTES)
         return time.perf_counter() - begin
 
-    return _COPY_BYTES / min(once() for _ in range(8))
+    return _COPY_BYTES / min(once() for _ in range(20))
 
 
 def _fitting(share: float, size: Size) -> int:
