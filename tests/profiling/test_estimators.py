@@ -167,7 +167,7 @@ def test_an_unfitted_profile_says_so() -> None:
 
 
 def test_an_app_that_was_not_measured_is_refused(nano: Estimators) -> None:
-    with pytest.raises(InputError, match="no model of app 'shift'.*did you mean 'sift'"):
+    with pytest.raises(InputError, match=r"no model of app 'shift'.*did you mean 'sift'"):
         nano.exec_time("shift", State())
 
 
@@ -186,6 +186,13 @@ def test_a_guess_is_wide_marked_and_monotone(fitted: Profile, nano: Estimators) 
 def test_a_guess_needs_a_kind_of_the_catalogue(fitted: Profile) -> None:
     with pytest.raises(InputError, match="unknown device kind 'jetson-txx'"):
         estimators(fitted, "jetson-txx", "digits", guess=Weight())
+
+
+def test_what_is_no_state_is_refused(nano: Estimators) -> None:
+    with pytest.raises(InputError, match="a state has no 'memroy'; did you mean 'memory'"):
+        nano.compute_time({"memroy": 0.5}, 8)
+    with pytest.raises(InputError, match="cpu is not a finite number"):
+        nano.compute_time(State(cpu=float("nan")), 8)
 
 
 # -- the table --------------------------------------------------------------------------------------------------------
