@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from littoral.profiling.features import Data, Floats
 from littoral.profiling.fitted import CONSTANT, Model, Recipe, folds, relative_errors
 
 _PROBE: Mapping[str, float] = {"trees": 120, "rate": 0.1, "leaves": 8, "least": 3}
+_PROBE_OF_FEW: Mapping[str, float] = {"extra": 1, "least": 1, "columns": 1.0}
+_FEW_ROWS = 100
 _REPEATS = 3
 _LEAST = 0.05  # of the error with all columns: what matters less is left out
 _WEAK = 0.5  # of that error: what matters less may only repeat others, as load repeats utilisation
@@ -63,8 +66,10 @@ def _varies(column: Floats) -> bool:
 
 
 def _probe(data: Data, columns: list[str], seed: int) -> Model:
-    recipe = Recipe(family="boosting", settings=_PROBE, columns=tuple(columns), seed=seed) if columns else CONSTANT
-    return Model(recipe, data)
+    """A quick model. Boosting splits few rows hardly at all; a forest does."""
+    family, settings = ("boosting", _PROBE) if len(data.y) >= _FEW_ROWS else ("forest", _PROBE_OF_FEW)
+    recipe = Recipe(family=family, settings=settings, columns=tuple(columns), seed=seed) if columns else CONSTANT
+    return Model(recipe, replace(data, signs=(0,) * len(data.columns)))
 
 
 def _error(model: Model, test: Data, X: Floats) -> float:
