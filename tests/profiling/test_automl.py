@@ -156,3 +156,9 @@ else:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_handful_of_rows_is_enough_for_every_family() -> None:
+    few = training_data(COMPUTE, training_rows(8, batches=1))
+    found = search(few, budget=Budget(trials=100))
+    assert np.isfinite(found.mape) and found.train_rows == 7

@@ -188,6 +188,13 @@ def test_a_guess_needs_a_kind_of_the_catalogue(fitted: Profile) -> None:
         estimators(fitted, "jetson-txx", "digits", guess=Weight())
 
 
+def test_what_is_no_state_is_refused(nano: Estimators) -> None:
+    with pytest.raises(InputError, match="a state has no 'memroy'; did you mean 'memory'"):
+        nano.compute_time({"memroy": 0.5}, 8)
+    with pytest.raises(InputError, match="cpu is not a finite number"):
+        nano.compute_time(State(cpu=float("nan")), 8)
+
+
 # -- the table --------------------------------------------------------------------------------------------------------
 
 

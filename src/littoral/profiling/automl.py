@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from littoral.errors import InputError
 from littoral.profiling.families import FAMILIES, offered
 from littoral.profiling.features import Data, Mask
-from littoral.profiling.fitted import Model, Recipe, folds, relative_errors
+from littoral.profiling.fitted import CONSTANT, Model, Recipe, folds, relative_errors
 from littoral.profiling.sensitivity import importances, relevant
 
 TEST_SHARE = 0.16
 FEWEST_POINTS = 8
 _RUNGS = ((0,), (1, 2), (3, 4))  # the folds tried at each
 _KEPT = 1 / 3
-_PLAIN = Recipe(family="physical", settings={"degree": 1, "ridge": 1e-6}, columns=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +62,7 @@ def search(data: Data, *, budget: Budget | None = None, seed: int = 0) -> Choice
     train, test = data.rows(~aside), data.rows(aside)
     weights = importances(train, seed)
     columns = relevant(train, weights, seed)
-    recipe = _best(train, columns, budget or Budget(), seed) if columns else _PLAIN
+    recipe = _best(train, columns, budget or Budget(), seed) if columns else CONSTANT
     errors = relative_errors(Model(recipe, train).predict(test.X), test)
     return Choice(
         recipe=recipe,

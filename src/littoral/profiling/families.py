@@ -10,11 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from littoral.errors import MissingExtra
-from littoral.profiling.features import Floats
 from littoral.profiling.lattice import LARGEST, Ordered, Regressor
+from littoral.profiling.regressors import Corrected, Logarithmic, Nearest, Silent
 from littoral.profiling.shapes import Physical, coordinates
 
 Settings = Mapping[str, float]
@@ -49,48 +47,6 @@ def offered(signs: Sequence[int]) -> list[str]:
     return [name for name, family in FAMILIES.items() if free or family.obeys]
 
 
-class Logarithmic:
-    """A scikit-learn regressor of logarithms, on ``warp``-ed and standardised columns where distances count."""
-
-    def __init__(self, inner: Any, warp: Callable[[Floats], Floats] | None = None, most_rows: int = 10**9) -> None:
-        self._inner, self._warp, self._most_rows = inner, warp, most_rows
-
-    def fit(self, X: Floats, y: Floats) -> None:
-        """Learn, from some of the rows if there are too many."""
-        picked = np.random.default_rng(len(y)).permutation(len(y))[: self._most_rows]
-        Z, t = self._placed(X[picked], fit=True), np.log(y[picked])
-        self._inner.fit(Z, t)
-        self._range = t.min() - 1.0, t.max() + 1.0
-
-    def predict(self, X: Floats) -> Floats:
-        """Positive values, never far beyond those seen."""
-        return np.asarray(np.exp(np.clip(self._inner.predict(self._placed(X)), *self._range)))
-
-    def _placed(self, X: Floats, *, fit: bool = False) -> Floats:
-        if self._warp is None:
-            return X
-        Z = self._warp(X)
-        if fit:
-            self._centre, self._spread = Z.mean(axis=0), np.maximum(Z.std(axis=0), 1e-9)
-        return np.asarray((Z - self._centre) / self._spread)
-
-
-class Corrected:
-    """The physical model times what boosted trees learn of its relative errors; both keep the signs."""
-
-    def __init__(self, physical: Physical, correction: Logarithmic) -> None:
-        self._physical, self._correction = physical, correction
-
-    def fit(self, X: Floats, y: Floats) -> None:
-        """Learn the one, then the other."""
-        self._physical.fit(X, y)
-        self._correction.fit(X, y / self._physical.predict(X))
-
-    def predict(self, X: Floats) -> Floats:
-        """Positive values."""
-        return self._physical.predict(X) * self._correction.predict(X)
-
-
 def _physical(columns: Sequence[str], signs: Sequence[int], settings: Settings, seed: int) -> Physical:
     return Physical(columns, signs, degree=int(settings["degree"]), ridge=settings["ridge"])
 
@@ -100,7 +56,7 @@ def _boosting(columns: Sequence[str], signs: Sequence[int], settings: Settings, 
 
     constraints: dict[str, Any] = {"monotone_constraints": list(signs), "monotone_constraints_method": "advanced"}
     return Logarithmic(
-        _Silent(
+        Silent(
             LGBMRegressor(
                 n_estimators=int(settings["trees"]),
                 learning_rate=settings["rate"],
@@ -117,42 +73,26 @@ def _boosting(columns: Sequence[str], signs: Sequence[int], settings: Settings, 
     )
 
 
-class _Silent:
-    """LightGBM without its remarks on column names that it made up itself."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    def fit(self, X: Floats, t: Floats) -> None:
-        self._inner.fit(X, t)
-
-    def predict(self, X: Floats) -> Floats:
-        return np.asarray(self._inner.booster_.predict(X, num_threads=1))
-
-
 def _corrected(columns: Sequence[str], signs: Sequence[int], settings: Settings, seed: int) -> Corrected:
     return Corrected(_physical(columns, signs, settings, seed), _boosting(columns, signs, settings, seed))
 
 
 def _forest(columns: Sequence[str], signs: Sequence[int], settings: Settings, seed: int) -> Logarithmic:
+    """Through the lattice: scikit-learn's own constraints triple the error of forests of so few rows."""
     from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
     kind = ExtraTreesRegressor if settings["extra"] else RandomForestRegressor
-    return Logarithmic(
-        kind(
-            n_estimators=60,
-            min_samples_leaf=int(settings["least"]),
-            max_features=settings["columns"],
-            monotonic_cst=list(signs) if any(signs) else None,
-            random_state=seed,
-        )
+    inner = kind(
+        n_estimators=60,
+        min_samples_leaf=int(settings["least"]),
+        max_features=settings["columns"],
+        random_state=seed,
     )
+    return Logarithmic(_kept(inner, signs), lambda X: coordinates(columns, X))
 
 
 def _neighbours(columns: Sequence[str], signs: Sequence[int], settings: Settings, seed: int) -> Logarithmic:
-    from sklearn.neighbors import KNeighborsRegressor
-
-    inner = KNeighborsRegressor(n_neighbors=int(settings["count"]), weights="distance")
+    inner = Nearest(int(settings["count"]))
     return Logarithmic(_kept(inner, signs), lambda X: coordinates(columns, X))
 
 
@@ -184,6 +124,6 @@ FAMILIES: dict[str, Family] = {
                "least": (6, 12, 24)},
     ),
     "process": Family(build=_process, space={"smoothness": (1.5, 2.5)}, obeys=False),
-    "forest": Family(build=_forest, space={"extra": (0, 1), "least": (1, 2, 4), "columns": (0.6, 1.0)}),
+    "forest": Family(build=_forest, space={"extra": (0, 1), "least": (1, 2, 4), "columns": (0.6, 1.0)}, obeys=False),
     "neighbours": Family(build=_neighbours, space={"count": (3, 5, 9)}, obeys=False),
 }  # fmt: skip

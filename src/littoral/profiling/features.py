@@ -13,6 +13,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from littoral.document import suggest
+from littoral.errors import InputError, brief
 from littoral.profiling.rows import AppRow, State, TrainingRow
 
 Floats = NDArray[np.float64]
@@ -124,7 +126,10 @@ def matrix(asked: Function, state: States, *, server: States | None = None, **ot
     """The columns of a function side by side; single values are repeated as often as the others need."""
     known = dict(state_columns(state)) | {name: np.asarray(value, float) for name, value in others.items()}
     if server is not None:
-        known |= {f"server_{name}": value for name, value in state_columns(server).items()}
+        known |= {f"server_{name}": state_columns(server)[name] for name in SERVER}
+    for name, values in known.items():
+        if name != "celsius" and not np.isfinite(values).all():
+            raise InputError(f"{name} is not a finite number", remedy="measure it, or leave the device out")
     picked = np.broadcast_arrays(*(np.atleast_1d(known[name]) for name in asked.columns))
     return np.stack(picked, axis=1).astype(float)
 
@@ -132,6 +137,8 @@ def matrix(asked: Function, state: States, *, server: States | None = None, **ot
 def state_columns(states: States) -> dict[str, Floats]:
     """States as columns; a temperature that was not taken is not a number."""
     if isinstance(states, Mapping):
+        for name in states.keys() - set(STATE):
+            raise InputError(f"a state has no {brief(name)}", remedy=suggest(name, list(STATE)))
         return {name: np.asarray(states.get(name, np.nan if name == "celsius" else 0.0), float) for name in STATE}
     listed = [states] if isinstance(states, State) else states
     return {name: np.array([getattr(state, name) for state in listed], dtype=float) for name in STATE}

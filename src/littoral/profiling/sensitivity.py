@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from littoral.profiling.features import Data, Floats
-from littoral.profiling.fitted import Model, Recipe, folds, relative_errors
+from littoral.profiling.fitted import CONSTANT, Model, Recipe, folds, relative_errors
 
 _PROBE: Mapping[str, float] = {"trees": 120, "rate": 0.1, "leaves": 8, "least": 3}
+_PROBE_OF_FEW: Mapping[str, float] = {"extra": 1, "least": 1, "columns": 1.0}
+_FEW_ROWS = 100
 _REPEATS = 3
 _LEAST = 0.05  # of the error with all columns: what matters less is left out
+_WEAK = 0.5  # of that error: what matters less may only repeat others, as load repeats utilisation
 _SLACK = 1.03  # how much worse predictions may get by leaving columns out
 
 
@@ -30,17 +34,30 @@ def importances(data: Data, seed: int) -> dict[str, float]:
         plain += before
         for name in varying:
             found[name] += _shuffled(model, test, name, rng) - before
-    return {name: float(grown / plain) for name, grown in found.items()}
+    return {name: float(grown / max(plain, 1e-12)) for name, grown in found.items()}
 
 
 def relevant(data: Data, found: Mapping[str, float], seed: int) -> tuple[str, ...]:
-    """The columns worth keeping: the fewest of the most important ones that predict as well as all."""
+    """The columns worth keeping: the most important ones that predict as well as all, less those that others repeat."""
     ranked = sorted((name for name in data.columns if found[name] > 0), key=lambda name: -found[name])
-    kept = sum(found[name] > _LEAST for name in ranked)
-    goal = _SLACK * _cross_error(data, ranked, seed) if kept < len(ranked) else np.inf
-    while kept < len(ranked) and (kept == 0 or _cross_error(data, ranked[:kept], seed) > goal):
-        kept += 1
-    return tuple(name for name in data.columns if name in ranked[:kept])
+    count = sum(found[name] > _LEAST for name in ranked)
+    goal = _SLACK * _cross_error(data, ranked, seed) if count < len(ranked) else np.inf
+    while count < len(ranked) and _cross_error(data, ranked[:count], seed) > goal:
+        count += 1
+    kept = _without_echoes(data, ranked[:count], found, seed)
+    return tuple(name for name in data.columns if name in kept)
+
+
+def _without_echoes(data: Data, kept: list[str], found: Mapping[str, float], seed: int) -> list[str]:
+    """Leave out weak columns, the weakest first, as long as predictions do not get worse."""
+    weak = [name for name in reversed(kept) if found[name] < _WEAK]
+    error = _cross_error(data, kept, seed) if weak else 0.0
+    for name in weak:
+        rest = [other for other in kept if other != name]
+        without = _cross_error(data, rest, seed)
+        if without <= error:
+            kept, error = rest, without
+    return kept
 
 
 def _varies(column: Floats) -> bool:
@@ -49,7 +66,10 @@ def _varies(column: Floats) -> bool:
 
 
 def _probe(data: Data, columns: list[str], seed: int) -> Model:
-    return Model(Recipe(family="boosting", settings=_PROBE, columns=tuple(columns), seed=seed), data)
+    """A quick model. Boosting splits few rows hardly at all; a forest does."""
+    family, settings = ("boosting", _PROBE) if len(data.y) >= _FEW_ROWS else ("forest", _PROBE_OF_FEW)
+    recipe = Recipe(family=family, settings=settings, columns=tuple(columns), seed=seed) if columns else CONSTANT
+    return Model(recipe, replace(data, signs=(0,) * len(data.columns)))
 
 
 def _error(model: Model, test: Data, X: Floats) -> float:
