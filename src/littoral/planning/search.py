@@ -18,7 +18,8 @@ from littoral.errors import InputError
 from littoral.planning import frontier
 from littoral.planning.deepedge import solve
 from littoral.planning.instance import Floats, Instance, Ints, Scheme, evaluate
-from littoral.planning.neighbours import CELLS, FEW, changes
+from littoral.planning.neighbours import CELLS, FEW, SOME, changes
+from littoral.planning.responses import responses
 from littoral.planning.room import Room, room
 from littoral.planning.shards import draft, relaxed, whole
 
@@ -90,10 +91,13 @@ def _starts(instance: Instance, space: Room, known: Scheme) -> list[Answer]:
         for rows in _plain(instance, space, placement):
             seconds = weighed(instance, placement, rows)
             found += [(float(seconds[i]), placement, rows[i]) for i in np.argsort(seconds, kind="stable")[:2]]
-        best += sorted(found, key=lambda answer: answer[0])[:STARTS]
+        best += (found := sorted(found, key=lambda answer: answer[0])[:STARTS])
+        if np.isfinite(found[0][0]):
+            rows = np.array(list(responses(instance, space, placement, found[0][2], found[0][0])))
+            best.append(_best_row(instance, placement, rows))
     batches = np.array(known.batches)
     best.append((float(weighed(instance, known.servers, batches[None])[0]), known.servers, batches))
-    return sorted(best, key=lambda answer: answer[0])[:STARTS]
+    return sorted(best, key=lambda answer: answer[0])[: STARTS if len(batches) <= SOME else STARTS // 2]
 
 
 def _plain(instance: Instance, space: Room, placement: int) -> Iterator[Ints]:
@@ -128,6 +132,8 @@ def _better(instance: Instance, space: Room, answer: Answer) -> Answer | None:
     """The best of all changes, if it is better; fine ones are tried only where no coarse one helps."""
     seconds, placement, batches = answer
     moves = [(p, batches[None]) for p in range(len(instance.server_choices)) if p != placement]
+    if len(batches) <= SOME:
+        moves.append((placement, np.array(list(responses(instance, space, placement, batches, seconds)))))
     for coarse in (True, False):
         moves += [(placement, rows) for rows in changes(instance, space, placement, batches, coarse=coarse)]
         best = min((_best_row(instance, p, rows) for p, rows in moves), key=lambda one: one[0], default=answer)
