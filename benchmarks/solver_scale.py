@@ -2,7 +2,8 @@
 
     python benchmarks/solver_scale.py [--most 10000]
 
-Run it with OMP_NUM_THREADS=1, for CPU seconds of one core; on an idle machine they are the time. 100 samples per node, seven batch sizes, two placements of servers.
+Run it with OMP_NUM_THREADS=1, for CPU seconds of one core; on an idle machine they are the time. 100 samples per node,
+seven batch sizes, two placements of servers.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ from littoral.planning.shards import draft, relaxed, whole
 seeds = st.integers(0, 2**32)
 
 
-@given(seeds, st.integers(1, 5))
+@given(seeds, st.integers(1, 4))
+@settings(max_examples=60)
 def test_schemes_break_no_rule_and_lose_to_no_simple_answer(seed: int, n: int) -> None:
     instance = random_instance(seed, n, tight=0.4)
     scheme = search(instance)
@@ -34,7 +35,7 @@ def test_schemes_break_no_rule_and_lose_to_no_simple_answer(seed: int, n: int) -
     assert scheme.total_s <= solve(instance).total_s
 
 
-@pytest.mark.parametrize("n", [17, 40, 150, 400])
+@pytest.mark.parametrize("n", [17, 40, 150])
 def test_many_nodes(n: int) -> None:
     for seed, samples in ((0, 50 * n), (1, 3 * n)):
         instance = random_instance(seed, n, samples=samples)
@@ -63,7 +64,8 @@ def test_everybody_ends_within_a_batch_of_the_last(seed: int, n: int) -> None:
     assert np.all(finish[more] >= times[0] - one.full()[0][more] - 1e-9)
 
 
-@given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6), st.integers(50, 2000))
+@given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=4), st.integers(50, 2000))
+@settings(max_examples=60)
 def test_a_slower_node_never_gets_a_larger_shard(forward: list[float], samples: int) -> None:
     scheme = search(plain(forward, samples, ladder=(4,)))
     for i, a in enumerate(forward):
@@ -147,14 +149,16 @@ def test_limits_that_bind_are_named() -> None:
         search(instance, "cost", time_limit_s=60.0)
     with pytest.raises(Infeasible, match=r"cost binds: 0.2 USD at best, the limit is 0.1 USD"):
         search(instance, cost_limit_usd=0.1)
-    with pytest.raises(Infeasible, match="bind together"):
+    with pytest.raises(Infeasible, match=r"cost binds: 0.25 USD at best"):  # in that time: 50 samples on each
         search(instance, cost_limit_usd=0.2, time_limit_s=100.0)
+    with pytest.raises(Infeasible, match="bind together"):
+        search(instance, cost_limit_usd=0.2, fairness_floor=0.99)
     with pytest.raises(InputError, match="objective"):
         search(instance, "beauty")  # type: ignore[arg-type]
 
 
 @given(seeds)
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_limits_are_kept(seed: int) -> None:
     instance = random_instance(seed, 4)
     soon, cheap = search(instance), search(instance, "cost")
@@ -172,7 +176,7 @@ def test_limits_are_kept(seed: int) -> None:
 
 
 @given(seeds)
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_none_of_the_front_beats_another(seed: int) -> None:
     instance = random_instance(seed, 3)
     nodes = room(instance).nodes
