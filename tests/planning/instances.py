@@ -28,13 +28,13 @@ def plain(forward: list[float], samples: int, **changes: Any) -> Instance:
 
 
 def random_instance(
-    seed: int, n: int | None = None, *, samples: int | None = None, ladder: tuple[int, ...] = (4, 8, 16, 32),
+    seed: int, n: int | None = None, *, samples: int | None = None, ladder: tuple[int, ...] = (2, 4, 8, 16, 32),
     apps: int = 1, placements: int = 2, tight: float = 0.15,
 ) -> Instance:  # fmt: skip
     """Nodes 1 to 10 times slower than the best, two stores, start-ups, crowding servers, some tight deadlines."""
     dice = np.random.default_rng(seed)
     n = int(dice.integers(2, 9)) if n is None else n
-    samples = int(dice.integers(100, 4000)) if samples is None else samples
+    samples = int(10 ** dice.uniform(1.5, 3.6)) if samples is None else samples
     speed = dice.uniform(0.5, 2.0, n) * dice.choice([1.0, 1.0, 2.0], n)
     pace = 0.02 * speed
     alone = np.where(dice.random((n, apps)) < 0.8, dice.uniform(0.05, 0.15, (n, apps)), np.nan)
@@ -42,7 +42,7 @@ def random_instance(
     performance = AffinePerformance(
         forward_s=pace, backward_s=pace * dice.uniform(1, 8, n), load=dice.uniform(1, 3, n),
         reach_s=dice.uniform(0.02, 0.5, (servers, n)), worker_s=float(dice.choice([0.0, 0.01, 0.05, 0.2])),
-        sample_s=float(dice.choice([0.0, 0.0005, 0.002])), push_s=float(dice.choice([0.0, 0.05, 0.5])),
+        sample_s=float(dice.choice([0.0, 0.0005, 0.002, 0.01, 0.03])), push_s=float(dice.choice([0.0, 0.05, 0.5])),
         memory=dice.choice([10.0, 20.0, 40.0, 80.0], n), model_bytes=2.0, activation_bytes=1.0,
         alone_s=alone, slope_s=dice.uniform(0, 0.004, (n, apps)),
     )  # fmt: skip
@@ -64,15 +64,19 @@ def _placements(servers: int, count: int) -> tuple[Placement, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Oscillating:
-    """A model that answers a shard's growth with a worse time, so that undamped sharding swings for ever."""
+    """Node 0 is quick with batches up to 8 and slow beyond: more samples, larger batch, fewer samples, and so on.
+
+    With 21 samples beside a node of 0.5 s per sample it gets 7 (slow) and 15 (quick) in turn. The last node is slowest.
+    """
 
     nodes: int
 
     def compute_seconds(self, nodes: Ints, batches: Array) -> Floats:
-        return np.where((np.asarray(batches) > 8) == (nodes % 2 == 0), 1.0, 0.2) * (1 + 0.01 * nodes)
+        swinging = np.where(np.asarray(batches) > 8, 1.0, 0.2)
+        return np.where(nodes == 0, swinging, np.where(nodes == self.nodes - 1, 50.0, 0.5))
 
     def update_seconds(self, nodes: Ints, batches: Array, servers: Placement) -> Floats:
-        return np.full(np.shape(batches), 0.1)
+        return np.zeros(np.shape(batches))
 
     def largest_batch(self, nodes: Ints) -> Ints:
         return np.full(len(nodes), 64)

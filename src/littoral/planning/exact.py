@@ -111,7 +111,7 @@ def _best_of(one: Draft, cheapest: Floats, best: float) -> tuple[float, Ints, In
         rows = rows[bounds[rows] < best * (1 - EVEN)]
         if not len(rows):
             break
-        part = replace(one, batches=one.batches[rows], compute=one.compute[rows], update=one.update[rows])
+        part = one.rows(rows)
         times, shards = whole(part)
         row = int(np.argmin(times))
         if times[row] < best:

@@ -110,7 +110,7 @@ def _cheap(
         order = order[batches[order] > 0]
         for count in _numbers(len(order)):
             one = draft(instance, spread(instance, order[:count], batches[order[:count]]), placement, stores)
-            for time in _times(one, soonest_s, limit_s):
+            for time in _times(one, int(order[0]), soonest_s, limit_s):
                 shards = _filled(one, order[:count], time)
                 if shards is not None:
                     kept = np.where(shards > 0, batches, 0)
@@ -139,11 +139,10 @@ def _numbers(n: int) -> list[int]:
     return sorted({int(k) for k in np.geomspace(1, n, COUNTS).round()}) if n else []
 
 
-def _times(one: Draft, soonest_s: float, limit_s: float | None) -> Floats:
+def _times(one: Draft, cheapest: int, soonest_s: float, limit_s: float | None) -> Floats:
     """Times from the quickest to what the cheapest node takes alone, or to the limit."""
-    samples, nodes = one.instance.samples, one.per_sample()[0]
-    latest = float((one.start[0] + (samples + one.batches[0]) * nodes)[np.isfinite(nodes)].min()) * SLACK
-    end = latest if limit_s is None else min(latest, limit_s)
+    alone = one.start[0] + (one.instance.samples + one.batches[0]) * one.per_sample()[0]
+    end = float(alone[cheapest]) if limit_s is None else min(float(alone[cheapest]), limit_s)
     return np.append(np.geomspace(min(soonest_s, end), end, TIMES), end)
 
 

@@ -6,7 +6,7 @@ left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 import numpy as np
@@ -25,19 +25,19 @@ STEPS = 6  # batch sizes that a group of many nodes may change to
 def changes(instance: Instance, space: Room, placement: int, batches: Ints, *, coarse: bool) -> Iterator[Ints]:
     """Rows of changed batches, in blocks; the coarse changes are cheaper to try than the fine ones."""
     if len(batches) <= FEW:
-        rows = _single(space, batches) if coarse else _pairs(space, batches)
+        rows = _single(space, batches, _others) if coarse else _pairs(space, batches)
     elif coarse:
         rows = _grouped(instance, space, placement, batches)
     else:
-        rows = _single(space, batches) if len(batches) <= SOME else iter(())
+        rows = _single(space, batches, _near) if len(batches) <= SOME else iter(())
     while block := list(islice(rows, max(1, CELLS // len(batches)))):
         yield np.array(block)
 
 
-def _single(space: Room, batches: Ints) -> Iterator[Ints]:
-    """Every other batch of every node, and none at all; all nodes a step up or down."""
+def _single(space: Room, batches: Ints, options: Callable[[Room, Ints, int], list[int]]) -> Iterator[Ints]:
+    """Another batch for every node, or none at all; all batches halved or doubled."""
     for node in space.nodes:
-        for batch in _others(space, batches, int(node)):
+        for batch in options(space, batches, int(node)):
             yield _with(batches, {int(node): batch})
     for factor in (0.5, 2.0):
         scaled = np.where(batches > 0, space.largest(np.arange(len(batches)), batches * factor), 0)
@@ -55,6 +55,7 @@ def _pairs(space: Room, batches: Ints) -> Iterator[Ints]:
 
 
 def _others(space: Room, batches: Ints, node: int) -> list[int]:
+    """Out, and every batch but the present one."""
     own = [0, *space.rungs[space.allowed[:, node]].tolist()]
     return [batch for batch in own if batch != batches[node]]
 

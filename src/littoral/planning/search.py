@@ -18,13 +18,15 @@ from littoral.errors import InputError
 from littoral.planning import frontier
 from littoral.planning.deepedge import solve
 from littoral.planning.instance import Floats, Instance, Ints, Scheme, evaluate
-from littoral.planning.neighbours import CELLS, FEW, changes
+from littoral.planning.neighbours import CELLS, FEW, SOME, changes
+from littoral.planning.responses import responses
 from littoral.planning.room import Room, room
 from littoral.planning.shards import draft, relaxed, whole
 
 STARTS = 4  # answers that are improved
 SIZES = 40  # numbers of workers that are tried
 CAPS = 12  # largest batches that are tried
+SPREAD = 1.2  # how much slower than the best start others may be
 SWEEPS = 12  # improvements of one answer
 
 Answer = tuple[float, int, Ints]  # seconds, placement, batches (0: left out)
@@ -76,10 +78,18 @@ def completed(instance: Instance, answer: Answer) -> Scheme | None:
     return evaluate(instance, shards[0], batches, placement, reasons=(reason,))
 
 
-def weighed(instance: Instance, placement: int, rows: Ints) -> Floats:
-    """Seconds of each row of batches: in whole samples for few nodes, in fractions for many."""
+def weighed(instance: Instance, placement: int, rows: Ints, bar: float = np.inf) -> Floats:
+    """Seconds of each row of batches: in fractions for many nodes, in whole samples for few; inf if not below ``bar``.
+
+    Whole samples take longer to weigh, so rows that are too slow even in fractions are spared it.
+    """
     one = draft(instance, rows, placement)
-    return whole(one)[0] if rows.shape[1] <= FEW else relaxed(one)
+    seconds = relaxed(one)
+    if rows.shape[1] <= FEW:
+        worth = np.flatnonzero(seconds < bar)
+        seconds = np.full(len(rows), np.inf)
+        seconds[worth] = whole(one.rows(worth))[0]
+    return seconds
 
 
 def _starts(instance: Instance, space: Room, known: Scheme) -> list[Answer]:
@@ -88,12 +98,15 @@ def _starts(instance: Instance, space: Room, known: Scheme) -> list[Answer]:
     for placement in range(len(instance.server_choices)):
         found: list[Answer] = []
         for rows in _plain(instance, space, placement):
-            seconds = weighed(instance, placement, rows)
+            seconds = weighed(instance, placement, rows, SPREAD * min((one[0] for one in found), default=np.inf))
             found += [(float(seconds[i]), placement, rows[i]) for i in np.argsort(seconds, kind="stable")[:2]]
-        best += sorted(found, key=lambda answer: answer[0])[:STARTS]
+        best += (found := sorted(found, key=lambda answer: answer[0])[:STARTS])
+        if np.isfinite(found[0][0]):
+            rows = np.array(list(responses(instance, space, placement, found[0][2], found[0][0])))
+            best.append(_best_row(instance, placement, rows))
     batches = np.array(known.batches)
     best.append((float(weighed(instance, known.servers, batches[None])[0]), known.servers, batches))
-    return sorted(best, key=lambda answer: answer[0])[:STARTS]
+    return sorted(best, key=lambda answer: answer[0])[: STARTS if len(batches) <= SOME else STARTS // 2]
 
 
 def _plain(instance: Instance, space: Room, placement: int) -> Iterator[Ints]:
@@ -128,16 +141,18 @@ def _better(instance: Instance, space: Room, answer: Answer) -> Answer | None:
     """The best of all changes, if it is better; fine ones are tried only where no coarse one helps."""
     seconds, placement, batches = answer
     moves = [(p, batches[None]) for p in range(len(instance.server_choices)) if p != placement]
+    if len(batches) <= SOME:
+        moves.append((placement, np.array(list(responses(instance, space, placement, batches, seconds)))))
     for coarse in (True, False):
         moves += [(placement, rows) for rows in changes(instance, space, placement, batches, coarse=coarse)]
-        best = min((_best_row(instance, p, rows) for p, rows in moves), key=lambda one: one[0], default=answer)
+        best = min((_best_row(instance, p, rows, seconds) for p, rows in moves), key=lambda one: one[0], default=answer)
         if best[0] < seconds * (1 - 1e-9):
             return best
         moves = []
     return None
 
 
-def _best_row(instance: Instance, placement: int, rows: Ints) -> Answer:
-    seconds = weighed(instance, placement, rows)
+def _best_row(instance: Instance, placement: int, rows: Ints, bar: float = np.inf) -> Answer:
+    seconds = weighed(instance, placement, rows, bar)
     best = int(np.argmin(seconds))
     return float(seconds[best]), placement, rows[best]

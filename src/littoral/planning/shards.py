@@ -8,7 +8,7 @@ It is exact where a short batch takes no longer than a longer one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,6 +36,10 @@ class Draft:
     @property
     def start(self) -> Floats:
         return np.asarray(np.broadcast_to(self.instance.start_s[self.nodes], self.batches.shape))
+
+    def rows(self, some: Ints) -> Draft:
+        """The same with some of the rows only."""
+        return replace(self, batches=self.batches[some], compute=self.compute[some], update=self.update[some])
 
     def per_sample(self) -> Floats:
         """Seconds that a sample costs over all epochs; infinite where a node is left out."""
@@ -104,11 +108,14 @@ def fractions(one: Draft) -> Floats:
 def whole(one: Draft) -> tuple[Floats, Ints]:
     """For each row the least time, and whole shards of at least a batch each that reach it; inf: impossible."""
     samples = one.instance.samples
-    possible = np.isfinite(relaxed(one))
-    low = np.zeros(len(possible))
+    bound = relaxed(one)
+    possible = np.isfinite(bound)
     high = soonest(samples, one.start, one.per_sample()) + np.where(one.used, one.full(), 0.0).max(axis=1)
     high = np.where(possible, high, 1.0) * (1 + 1e-9)
-    fewer, more = one.batches, done_by(one, high)
+    low = np.where(possible, bound, 0.0) * (1 - 1e-9)
+    fewer, more = done_by(one, low), done_by(one, high)
+    early = fewer.sum(axis=1) >= samples  # then it was no bound
+    low, fewer = np.where(early, 0.0, low), np.where(early[:, None], one.batches, fewer)
     for _ in range(ROUNDS):
         if np.all(~possible | (more.sum(axis=1) == samples) | (high - low <= CLOSE * high)):
             break
