@@ -16,6 +16,7 @@ _FEW_ROWS = 100
 _REPEATS = 3
 _LEAST = 0.05  # of the error with all columns: what matters less is left out
 _WEAK = 0.5  # of that error: what matters less may only repeat others, as load repeats utilisation
+_ECHO = 1.01  # how much worse, by leaving out one that repeats others
 _SLACK = 1.03  # how much worse predictions may get by leaving columns out
 
 
@@ -49,14 +50,14 @@ def relevant(data: Data, found: Mapping[str, float], seed: int) -> tuple[str, ..
 
 
 def _without_echoes(data: Data, kept: list[str], found: Mapping[str, float], seed: int) -> list[str]:
-    """Leave out weak columns, the weakest first, as long as predictions do not get worse."""
+    """Leave out weak columns, the weakest first, as long as predictions hardly get worse."""
     weak = [name for name in reversed(kept) if found[name] < _WEAK]
     error = _cross_error(data, kept, seed) if weak else 0.0
     for name in weak:
         rest = [other for other in kept if other != name]
         without = _cross_error(data, rest, seed)
-        if without <= error:
-            kept, error = rest, without
+        if without <= _ECHO * error:
+            kept, error = rest, min(error, without)
     return kept
 
 
@@ -66,9 +67,12 @@ def _varies(column: Floats) -> bool:
 
 
 def _probe(data: Data, columns: list[str], seed: int) -> Model:
-    """A quick model. Boosting splits few rows hardly at all; a forest does."""
-    family, settings = ("boosting", _PROBE) if len(data.y) >= _FEW_ROWS else ("forest", _PROBE_OF_FEW)
-    recipe = Recipe(family=family, settings=settings, columns=tuple(columns), seed=seed) if columns else CONSTANT
+    """A quick model. Boosting splits few rows hardly at all; a forest does, but only without signs."""
+    if not columns:
+        return Model(CONSTANT, data)
+    if len(data.y) >= _FEW_ROWS:
+        return Model(Recipe(family="boosting", settings=_PROBE, columns=tuple(columns), seed=seed), data)
+    recipe = Recipe(family="forest", settings=_PROBE_OF_FEW, columns=tuple(columns), seed=seed)
     return Model(recipe, replace(data, signs=(0,) * len(data.columns)))
 
 
