@@ -93,6 +93,16 @@ def plan_of(job: Job) -> Plan:
         return decide(job, task, parallel=True)
 
 
+def front_of(job: Job) -> list[tuple[Plan, float]]:
+    """Plans between quick, cheap and fair, with their fairness."""
+    from littoral.job import blame
+    from littoral.planning.planner import make_front
+
+    task = task_of(job)
+    with blame(job, "strategy"):
+        return make_front(job, task.footprint(), task.recipe)
+
+
 def task_of(job: Job) -> Task:
     """The job's task; modules beside where littoral was started can be named."""
     from littoral.job import blame

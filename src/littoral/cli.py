@@ -16,6 +16,7 @@ import typer
 
 from littoral.arguments import (
     advice_if_interrupted,
+    front_of,
     load,
     plan_of,
     runs_in,
@@ -32,6 +33,7 @@ from littoral.interruption import EXIT_CODE, Interruption
 
 if TYPE_CHECKING:
     from littoral.events import Event
+    from littoral.planning.plan import Plan
     from littoral.result import Tally
 
 app = typer.Typer(
@@ -109,6 +111,9 @@ def plan(
     strategy: StrategyName = None,
     planner: PlannerName = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show every term of the prediction.")] = False,
+    pareto: Annotated[bool, typer.Option("--pareto", help="Show the plans between quick, cheap and fair.")] = False,
+    pick: Annotated[int | None, typer.Option(help="Of --pareto: the plan of that number.", min=1)] = None,
+    figure: Annotated[Path | None, typer.Option(help="Of --pareto: draw the front into this PNG file.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write the plan to this file (JSON).")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -119,7 +124,18 @@ def plan(
     from littoral.rundir import write_whole
 
     job = load(file, strategy, planner)
-    decided = plan_of(job)
+    if pareto or pick is not None or figure is not None:
+        plans = front_of(job)
+        if figure is not None:
+            _draw_front(plans, figure)
+        if pick is None:
+            print(json.dumps({"plans": msgspec.to_builtins(plans)}) if as_json else terminal.front(plans))
+            return
+        if pick > len(plans):
+            raise InputError(f"there are {len(plans)} plans on the front", remedy="pick one of them")
+        decided = plans[pick - 1][0]
+    else:
+        decided = plan_of(job)
     document = json.dumps(msgspec.to_builtins(decided), indent=2)
     if save is not None:
         write_whole(save, document + "\n")
@@ -301,6 +317,14 @@ def lab_check(file: ContinuumFile, as_json: AsJson = False) -> None:
     print(json.dumps(msgspec.to_builtins(rows)) if as_json else terminal.lab(rows))
     if not all(row.within for row in rows):
         sys.exit(4)
+
+
+def _draw_front(plans: list[tuple[Plan, float]], path: Path) -> None:
+    from littoral.reports.front import front_picture
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(front_picture(plans))
+    print(f"figure: {path}", file=sys.stderr)
 
 
 def _write_report(folders: list[Path], out: Path, png: bool) -> None:

@@ -122,6 +122,17 @@ def plan(decided: Plan, *, explain: bool) -> str:
     return "\n\n".join(parts)
 
 
+def front(plans: Sequence[tuple[Plan, float]]) -> str:
+    """The table of 'littoral plan --pareto': plans and their fairness."""
+    body = [
+        [str(number), show_duration(plan.predicted.time_s), f"{plan.predicted.cost_usd:.4g}", f"{fair:.3f}",
+         str(len(plan.workers)), ", ".join(server.device for server in plan.servers)]
+        for number, (plan, fair) in enumerate(plans, start=1)
+    ]  # fmt: skip
+    note = "fairness: Jain's index of burdens, devices without work counted; take a plan with --pick and its number"
+    return f"{table(['plan', 'time', 'USD', 'fairness', 'workers', 'servers'], body)}\n\n{note}"
+
+
 def alternatives(decided: Plan) -> str:
     """The strategies that were considered, the best first."""
     rows = []

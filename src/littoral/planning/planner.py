@@ -22,11 +22,12 @@ from littoral.job import Job
 from littoral.learning.task import Footprint, Recipe
 from littoral.planning import cost, paces, sharing, solving, wiring
 from littoral.planning.collective import DIRECT, strongest
-from littoral.planning.instance import violations
+from littoral.planning.instance import Scheme, violations
 from littoral.planning.paces import Setting
 from littoral.planning.placing import cut_servers, placements
 from littoral.planning.plan import Plan, Prediction, Server, Worker
 from littoral.planning.refusing import refuse
+from littoral.planning.search import pareto
 from littoral.units import show_duration, show_rate
 
 PLANNERS = ["fair", "proportional"]
@@ -67,10 +68,13 @@ def merit(job: Job, plan: Plan, efficiency: float = 1.0) -> tuple[float, float]:
     return (-fairness(plan), seconds) if job.objective == "fairness" else (seconds, seconds)
 
 
-def fairness(plan: Plan) -> float:
-    """Jain's index of how long each worker is busy per epoch: 1 when all carry the same burden, 1/n when one does."""
+def fairness(plan: Plan, devices: int | None = None) -> float:
+    """Jain's index of how long each worker is busy per epoch: 1 when all carry the same burden, 1/n when one does.
+
+    With ``devices``, those of so many that do not work count as carrying nothing.
+    """
     burdens = [worker.shard / worker.samples_per_s for worker in plan.workers]
-    return sum(burdens) ** 2 / (len(burdens) * sum(burden**2 for burden in burdens))
+    return sum(burdens) ** 2 / ((devices or len(burdens)) * sum(burden**2 for burden in burdens))
 
 
 def _choice(job: Job, best: Plan, drafts: Sequence[Plan]) -> str:
@@ -85,16 +89,7 @@ def _draft(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
     from littoral.strategies.strategy import make_strategy
 
     strategy: Any = make_strategy(job.strategy, job.parameters)
-    continuum, routes = job.continuum, Routes(job.continuum)
-    setting = Setting(
-        continuum=continuum,
-        routes=routes,
-        task=footprint,
-        sample_bytes=footprint.sample_bytes,
-        epochs=job.epochs,
-        width=2 if job.wire == "float16" else 4,
-    )
-    devices = _eligible(job)
+    setting, devices = _setting(job, footprint), _eligible(job)
     _check_backups(strategy, devices)
     if job.planner in solving.PLANNERS:
         return _solved(job, setting, footprint, recipe, strategy, devices)
@@ -108,18 +103,37 @@ def _draft(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
     return min(drafts, key=lambda plan: plan.predicted.time_s)
 
 
+def _setting(job: Job, footprint: Footprint) -> Setting:
+    return Setting(
+        continuum=job.continuum, routes=Routes(job.continuum), task=footprint, sample_bytes=footprint.sample_bytes,
+        epochs=job.epochs, width=2 if job.wire == "float16" else 4,
+    )  # fmt: skip
+
+
 def _solved(
     job: Job, setting: Setting, footprint: Footprint, recipe: Recipe, strategy: Any, devices: Sequence[str]
 ) -> Plan:
-    if strategy.name != "parameter_server" or job.split == "by-store":
-        remedy = "use planner proportional, or strategy parameter_server and data that may move"
-        raise InputError(f"planner {job.planner!r} divides data between a parameter server's workers", remedy=remedy,
-                         key="planner")  # fmt: skip
-    problem = solving.problem_of(job, setting, footprint, recipe, devices)
+    problem = _problem(job, setting, footprint, recipe, strategy, devices)
     scheme = solving.solve(job, problem)
     wrong = violations(problem.instance, scheme)
     if wrong:
         raise Infeasible(f"{job.planner}: {wrong[0]}")
+    return _plan_of(job, setting, footprint, strategy, problem, scheme)
+
+
+def _problem(
+    job: Job, setting: Setting, footprint: Footprint, recipe: Recipe, strategy: Any, devices: Sequence[str]
+) -> solving.Problem:
+    if strategy.name != "parameter_server" or job.split == "by-store":
+        remedy = "use planner proportional, or strategy parameter_server and data that may move"
+        raise InputError(f"planner {job.planner!r} divides data between a parameter server's workers", remedy=remedy,
+                         key="planner")  # fmt: skip
+    return solving.problem_of(job, setting, footprint, recipe, devices)
+
+
+def _plan_of(
+    job: Job, setting: Setting, footprint: Footprint, strategy: Any, problem: solving.Problem, scheme: Scheme
+) -> Plan:
     places = problem.placed(scheme)
     servers, workers = cut_servers(footprint, len(places), places), solving.workers_of(problem, scheme, setting)
     used = replace(setting, handling=paces.handling_seconds(setting, [w.device for w in workers], servers))
@@ -131,6 +145,27 @@ def _solved(
         reasons=(*scheme.reasons, *_reasons(used, workers, servers)),
         rates=wiring.rates(used, (*workers, *servers), strategy),
     )  # fmt: skip
+
+
+def make_front(job: Job, footprint: Footprint, recipe: Recipe) -> list[tuple[Plan, float]]:
+    """Plans with their fairness over all that may work; none is better in time, cost and fairness than another."""
+    from littoral.strategies.strategy import make_strategy
+
+    strategy: Any = make_strategy(job.strategy, job.parameters)
+    job, setting, devices = replace(job, planner="search"), _setting(job, footprint), _eligible(job)
+    problem = _problem(job, setting, footprint, recipe, strategy, devices)
+    plans = [_plan_of(job, setting, footprint, strategy, problem, one) for one in pareto(problem.instance)]
+    found = [(plan, fairness(plan, len(devices))) for plan in plans]
+    scores = [(plan.predicted.time_s, plan.predicted.cost_usd, -fair) for plan, fair in found]
+    best = [one for one, mine in zip(found, scores, strict=True) if not any(_better(other, mine) for other in scores)]
+    return sorted(best, key=lambda one: one[0].predicted.time_s)
+
+
+def _better(one: Sequence[float], other: Sequence[float]) -> bool:
+    """In something, and worse in nothing; a thousandth is nothing."""
+    slack = [1e-3 * max(abs(a), abs(b)) for a, b in zip(one, other, strict=True)]
+    pairs = list(zip(one, other, slack, strict=True))
+    return all(a <= b + s for a, b, s in pairs) and any(a < b - s for a, b, s in pairs)
 
 
 def _ownerships(job: Job, setting: Setting, devices: Sequence[str]) -> list[dict[str, float]]:

@@ -32,7 +32,7 @@ def pictures_of(stories: Sequence[Story]) -> dict[str, bytes]:
     return pictures
 
 
-def _canvas(height: float) -> tuple[Any, Any]:
+def canvas(height: float) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(_WIDTH, height), dpi=_DPI, layout="constrained")
@@ -41,7 +41,7 @@ def _canvas(height: float) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _png(figure: Any) -> bytes:
+def png(figure: Any) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": "Littoral"})
     return buffer.getvalue()
@@ -53,7 +53,7 @@ def _plain(text: str) -> str:
 
 def accuracy_picture(stories: Sequence[Story], rows: Sequence[Row]) -> bytes:
     """Accuracy against time for every run."""
-    figure, axes = _canvas(5.0)
+    figure, axes = canvas(5.0)
     factor, unit = time_axis(max(story.seconds for story in stories))
     look = looks([row.variant for row in rows])
     named: set[str] = set()
@@ -90,12 +90,12 @@ def accuracy_picture(stories: Sequence[Story], rows: Sequence[Row]) -> bytes:
     axes.set(xlabel=f"time ({unit})", ylabel="accuracy (%)", xlim=(0, None))
     axes.grid(alpha=0.3)
     figure.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=9)
-    return _png(figure)
+    return png(figure)
 
 
 def timeline_picture(chart: Timeline, title: str) -> bytes:
     """A row per node, as on the page."""
-    figure, axes = _canvas(1.6 + 0.32 * len(chart.rows))
+    figure, axes = canvas(1.6 + 0.32 * len(chart.rows))
     factor, unit = time_axis(chart.seconds)
     rows = {row: len(chart.rows) - 1 - i for i, row in enumerate(chart.rows)}
     lanes = {"wait": (-0.04, 0.08), "compute": (-0.25, 0.5), "fetch": (0.28, 0.16), "send": (-0.44, 0.16),
@@ -122,12 +122,12 @@ def timeline_picture(chart: Timeline, title: str) -> bytes:
     )
     axes.set_title(_plain(title), loc="left", fontsize=10)
     figure.legend(loc="outside lower left", ncols=6, frameon=False, fontsize=8)
-    return _png(figure)
+    return png(figure)
 
 
 def usage_picture(uses: Sequence[Use], title: str) -> bytes:
     """A strip per pipe, as on the page."""
-    figure, axes = _canvas(1.0 + 0.5 * len(uses))
+    figure, axes = canvas(1.0 + 0.5 * len(uses))
     factor, unit = time_axis(uses[0].edges[-1])
     for row, use in enumerate(uses):
         floor = len(uses) - 1 - row
@@ -140,4 +140,4 @@ def usage_picture(uses: Sequence[Use], title: str) -> bytes:
     axes.tick_params(axis="y", length=0)
     axes.set(xlabel=f"time ({unit})", xlim=(0, uses[0].edges[-1] / factor), ylim=(-0.05, len(uses)))
     axes.set_title(_plain(f"Share of capacity in use: {title}"), loc="left", fontsize=10)
-    return _png(figure)
+    return png(figure)
