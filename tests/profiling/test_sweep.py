@@ -1,0 +1,134 @@
+"""Which points are measured, and what a sweep keeps: everything measured, whatever interrupts it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from synthetic import app_rows, training_rows
+
+from littoral.errors import InputError, RunFailed
+from littoral.profiling.bench import Measured
+from littoral.profiling.design import MOST_CPU, Point, Space, least_known, points
+from littoral.profiling.profile import Profile, load, save
+from littoral.profiling.stressors import Stress
+from littoral.profiling.sweep import EVENLY, begun, kinds_of, server_of, space_of, sweep
+from littoral.testing import small_job
+
+SPACE = Space(workers=("a", "b", "c"), server="hub", batches=(4, 16, 64))
+
+
+def test_points_fill_the_space_evenly() -> None:
+    some = list(islice(points(SPACE), 128))
+    for device in SPACE.workers:
+        shares = np.array([point.stress[device].cpu for point in some]) / MOST_CPU
+        gaps = np.abs(np.sort(shares) - (np.arange(128) + 0.5) / 128)
+        assert gaps.max() < 0.05  # a random sample of as many has about 0.1
+        sizes = [point.batches[device] for point in some if device in point.batches]
+        assert {size: sizes.count(size) > len(sizes) / 5 for size in SPACE.batches} == dict.fromkeys(
+            SPACE.batches, True
+        )
+    assert {len(point.batches) for point in some} == {1, 2, 3}
+    assert [point.number for point in some] == list(range(1, 129))
+
+
+def test_points_are_the_same_for_a_seed_and_differ_between_seeds() -> None:
+    first, again, other = (list(islice(points(SPACE, seed), 5)) for seed in (1, 1, 2))
+    assert first == again and first != other
+
+
+def test_the_least_known_point_is_far_from_the_known() -> None:
+    def point(number: int, cpu: float) -> Point:
+        return Point(number=number, stress={"a": Stress(cpu=cpu)}, batches={"a": 16})
+
+    known = [(point(i, cpu), {"a": 0.01 * (1 + cpu)}) for i, cpu in enumerate((0.0, 0.1, 0.2, 0.3, 0.4))]
+    assert least_known([point(10, 0.15), point(11, 0.85), point(12, 0.35)], known).number == 11
+
+
+class FakeBench:
+    """Rows of a machine that is not there; fails at some points, is killed at one."""
+
+    def __init__(self, failing: tuple[int, ...] = (), killed_at: int = 0) -> None:
+        self.failing, self.killed_at = failing, killed_at
+        self.asked: list[int] = []
+
+    def measure(self, point: Point) -> Measured:
+        self.asked.append(point.number)
+        if point.number in self.failing:
+            raise RunFailed("a device rebooted")
+        if len(self.asked) == self.killed_at:
+            raise KeyboardInterrupt
+        (row, *_), (app, *_) = training_rows(8), app_rows(8)
+        rows = [replace(row, point=point.number, device=d, kind=d, batch=b, batch_max=max(point.batches.values()),
+                        batch_sum=sum(point.batches.values()), workers=len(point.batches))
+                for d, b in point.batches.items()]  # fmt: skip
+        return Measured(tuple(rows), (replace(app, point=point.number),))
+
+
+def swept(bench: Any, folder: Path, count: int) -> Profile:
+    """Until so many points were asked for."""
+
+    class Enough(Exception):
+        pass
+
+    def tell(text: str) -> None:
+        if len(bench.asked) >= count:
+            raise Enough
+
+    with suppress(Enough):
+        sweep(bench, SPACE, folder, _begun(folder), budget_s=1e6, tell=tell)
+    return load(folder)
+
+
+def _begun(folder: Path) -> Profile:
+    return begun(folder, {name: name for name in SPACE.workers}, "digits")
+
+
+def test_a_point_that_fails_is_tried_again_and_left_out(tmp_path: Path) -> None:
+    bench = FakeBench(failing=(2,))
+    profile = swept(bench, tmp_path, 5)
+    assert bench.asked == [1, 2, 2, 3, 4]
+    assert {row.point for row in profile.training} == {1, 3, 4}
+
+
+def test_an_interrupted_sweep_goes_on_and_nothing_is_lost(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        sweep(FakeBench(killed_at=4), SPACE, tmp_path, Profile(), budget_s=1e6)  # type: ignore[arg-type]
+    assert {row.point for row in load(tmp_path).training} == {1, 2, 3}
+    bench = FakeBench()
+    profile = swept(bench, tmp_path, 3)
+    assert bench.asked == [4, 5, 6]
+    assert {row.point for row in profile.training} == {1, 2, 3, 4, 5, 6}
+
+
+def test_rows_of_half_a_point_are_dropped(tmp_path: Path) -> None:
+    kept = swept(FakeBench(), tmp_path, 3)
+    save(replace(kept, apps=(*kept.apps, replace(kept.apps[0], point=77))), tmp_path)
+    assert {row.point for row in _begun(tmp_path).apps} == {1, 2, 3}
+
+
+def test_after_the_even_points_doubts_choose(tmp_path: Path) -> None:
+    bench = FakeBench()
+    swept(bench, tmp_path, EVENLY + 4)
+    assert bench.asked[:EVENLY] == list(range(1, EVENLY + 1))
+    assert len(set(bench.asked)) == EVENLY + 4 and bench.asked[EVENLY:] != list(range(EVENLY + 1, EVENLY + 5))
+
+
+def test_a_folder_of_another_task_is_refused(tmp_path: Path) -> None:
+    save(Profile(training=training_rows(8), apps=()), tmp_path)
+    with pytest.raises(InputError, match="another folder"):
+        begun(tmp_path, {"a": "a"}, "another.task")
+
+
+def test_what_is_varied_follows_from_the_job() -> None:
+    job = small_job(workers=3)
+    server = server_of(job)
+    space = space_of(job, server)
+    assert server == "hub" and space.workers == ("w-1", "w-2", "w-3")
+    assert kinds_of(job, space.workers) == {"w-1": "w", "w-2": "w", "w-3": "w"}
+    assert space.batches == (4, 8, 16, 32, 64)  # a third of 240 samples at most
