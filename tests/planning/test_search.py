@@ -158,7 +158,7 @@ def test_limits_that_bind_are_named() -> None:
 
 
 @given(seeds)
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_limits_are_kept(seed: int) -> None:
     instance = random_instance(seed, 3)
     soon, cheap = search(instance), search(instance, "cost")
