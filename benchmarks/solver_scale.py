@@ -40,8 +40,11 @@ def main() -> None:
         known = solve(instance)
         took = time.process_time() - began
         print(f"{n:>8}{spent[-1]:>12.3f}{took:>12.3f}{known.total_s / found.total_s:>26.3f}", flush=True)
-    if len(sizes) > 1:
-        print(f"search grows with nodes to the power {np.polyfit(np.log(sizes), np.log(spent), 1)[0]:.2f}")
+    for least in (10, 300):  # up to 128 nodes change one by one: many more are treated in groups
+        some = [(n, s) for n, s in zip(sizes, spent, strict=True) if n >= least]
+        if len(some) > 1:
+            power = np.polyfit(*np.log(np.array(some)).T, 1)[0]
+            print(f"from {least} nodes on, search grows with nodes to the power {power:.2f}")
 
 
 if __name__ == "__main__":

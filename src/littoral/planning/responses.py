@@ -47,7 +47,7 @@ def _updates(instance: Instance, space: Room, placement: int, batches: Ints) -> 
     now, crowded = draft(instance, np.array([batches]), placement), draft(instance, np.array([every]), placement)
     used = batches > 0
     relief = float((crowded.update - now.update)[0, used].mean())
-    return np.where(used, now.update[0], np.maximum(crowded.update[0] - relief, 0.0))
+    return np.asarray(np.where(used, now.update[0], np.maximum(crowded.update[0] - relief, 0.0)))
 
 
 def _covering(instance: Instance, space: Room, most: Ints, chosen: Ints, order: Ints) -> Ints:

@@ -19,6 +19,7 @@ from littoral.planning import frontier
 from littoral.planning.deepedge import solve
 from littoral.planning.instance import Floats, Instance, Ints, Scheme, evaluate
 from littoral.planning.neighbours import CELLS, FEW, SOME, changes
+from littoral.planning.polish import polished
 from littoral.planning.responses import responses
 from littoral.planning.room import Room, room
 from littoral.planning.shards import draft, relaxed, whole
@@ -46,10 +47,15 @@ def search(
     if objective == "makespan" and limits.kept(quickest, space.nodes):
         return quickest
     pool = frontier.candidates(instance, space, quickest, time_limit_s)
-    kept = [scheme for scheme in pool if limits.kept(scheme, space.nodes)]
-    if not kept:
+
+    def judge(scheme: Scheme) -> tuple[float, ...]:
+        kept = limits.kept(scheme, space.nodes)
+        return float(not kept), *frontier.merit(scheme, space.nodes, objective)
+
+    best = min(pool, key=judge)
+    if not limits.kept(best, space.nodes):
         raise limits.refusal(pool, space.nodes)
-    return min(kept, key=lambda scheme: frontier.merit(scheme, space.nodes, objective))
+    return polished(instance, space, best, judge) if len(instance.names) <= FEW else best
 
 
 def pareto(instance: Instance, points: int = 20) -> list[Scheme]:
