@@ -112,15 +112,15 @@ def two_nodes(samples: int = 100) -> Instance:
 
 def test_cost_of_two_nodes_by_hand() -> None:
     instance = two_nodes()
-    # A sample costs 1 s * 0.003 = 0.003 USD on a and 2 s * 0.001 = 0.002 USD on b: all on b, 200 s, 0.2 USD.
+    # All on b: 200 s * 0.001 = 0.2 USD; all on a: 100 s * 0.003 = 0.3 USD; both are paid to the end: T * 0.004.
     cheap = search(instance, "cost")
     assert cheap.shards == (0, 100) and cheap.total_s == 200.0 and cheap.cost_usd == pytest.approx(0.2)
-    # In 120 s, b does 60 samples (0.12 USD); a does the other 40 in 40 s (0.12 USD).
+    # In 120 s, b alone does 60 samples. With both, T * 0.004 is least for the least T: 67 on a and 33 on b, 67 s.
     within = search(instance, "cost", time_limit_s=120.0)
-    assert within.shards == (40, 60) and within.total_s == 120.0 and within.cost_usd == pytest.approx(0.24)
-    # Soonest: 67 samples on a take 67 s, 33 on b 66 s; 67 * 0.003 + 66 * 0.001 = 0.267 USD.
+    assert within.shards == (67, 33) and within.total_s == 67.0 and within.cost_usd == pytest.approx(0.268)
+    # Soonest: the same.
     soon = search(instance)
-    assert soon.shards == (67, 33) and soon.total_s == 67.0 and soon.cost_usd == pytest.approx(0.267)
+    assert soon.shards == (67, 33) and soon.total_s == 67.0 and soon.cost_usd == pytest.approx(0.268)
 
 
 def test_data_and_servers_cost_too() -> None:
@@ -149,7 +149,7 @@ def test_limits_that_bind_are_named() -> None:
         search(instance, "cost", time_limit_s=60.0)
     with pytest.raises(Infeasible, match=r"cost binds: 0.2 USD at best, the limit is 0.1 USD"):
         search(instance, cost_limit_usd=0.1)
-    with pytest.raises(Infeasible, match=r"cost binds: 0.25 USD at best"):  # in that time: 50 samples on each
+    with pytest.raises(Infeasible, match=r"cost binds: 0.268 USD at best"):  # both for 67 s
         search(instance, cost_limit_usd=0.2, time_limit_s=100.0)
     with pytest.raises(Infeasible, match="bind together"):
         search(instance, cost_limit_usd=0.2, fairness_floor=0.99)

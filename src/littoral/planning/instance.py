@@ -68,7 +68,8 @@ class Instance:
     start_s: Floats = field(default_factory=_nothing)  # (nodes,) once
     transfer_s_per_sample: Floats = field(default_factory=_nothing)  # (stores, nodes)
     server_choices: tuple[Placement, ...] = ((0,),)  # how many servers, and where
-    usd_per_s: Floats = field(default_factory=_nothing)  # (nodes,) while busy
+    usd_per_s: Floats = field(default_factory=_nothing)  # (nodes,) of those that work, until the last is done
+    usd_per_batch: Floats = field(default_factory=_nothing)  # (nodes,) for what is exchanged with the servers
     usd_per_sample: Floats = field(default_factory=_nothing)  # (stores, nodes)
     server_usd_per_s: Floats = field(default_factory=_nothing)  # one for all servers, or one each
     nearest: Ints = field(init=False)  # the store that each node gets a sample from soonest; the cheaper of equals
@@ -76,7 +77,7 @@ class Instance:
     def __post_init__(self) -> None:
         n, stores = len(self.names), max(np.atleast_2d(self.transfer_s_per_sample).shape[0], 1)
         shapes = {"deadlines": (n, len(self.apps)), "start_s": (n,), "transfer_s_per_sample": (stores, n),
-                  "usd_per_s": (n,), "usd_per_sample": (stores, n)}  # fmt: skip
+                  "usd_per_s": (n,), "usd_per_batch": (n,), "usd_per_sample": (stores, n)}  # fmt: skip
         for name, shape in shapes.items():
             object.__setattr__(self, name, np.broadcast_to(np.asarray(getattr(self, name), dtype=float), shape))
         order = np.lexsort((self.usd_per_sample, self.transfer_s_per_sample), axis=0)
@@ -125,7 +126,7 @@ def evaluate(
     instance: Instance, shards: Sequence[int] | Array, batches: Sequence[int] | Array, placement: int = 0,
     stores: Sequence[int] | Array | None = None, reasons: tuple[str, ...] = (),
 ) -> Scheme:  # fmt: skip
-    """The scheme with its times and cost: workers are paid while busy, servers until the end, data by the sample."""
+    """The scheme with its times and cost: all who take part are paid to the end, data by the sample and the batch."""
     d, b = np.asarray(shards, dtype=np.int64), np.asarray(batches, dtype=np.int64)
     sources = instance.nearest if stores is None else np.asarray(stores, dtype=np.int64)
     used = np.flatnonzero(d > 0)
@@ -135,10 +136,11 @@ def evaluate(
     busy[used] = instance.start_s[used] + send[used] * d[used] + instance.epochs * epoch[used]
     total = float(busy.max(initial=0.0))
     moved = float(d[used] @ instance.usd_per_sample[sources, instance.nodes][used])
+    moved += instance.epochs * float(np.ceil(d[used] / np.maximum(b[used], 1)) @ instance.usd_per_batch[used])
     return Scheme(
         shards=tuple(d.tolist()), batches=tuple(b.tolist()), servers=placement, stores=tuple(sources.tolist()),
         epoch_s=float(epoch.max(initial=0.0)), total_s=total, busy_s=tuple(busy.tolist()), reasons=reasons,
-        cost_usd=float(busy @ instance.usd_per_s) + moved + total * servers_usd_per_s(instance, placement),
+        cost_usd=total * (float(instance.usd_per_s[used].sum()) + servers_usd_per_s(instance, placement)) + moved,
     )  # fmt: skip
 
 

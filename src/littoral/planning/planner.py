@@ -22,6 +22,7 @@ from littoral.job import Job
 from littoral.learning.task import Footprint, Recipe
 from littoral.planning import cost, paces, sharing, solving, wiring
 from littoral.planning.collective import DIRECT, strongest
+from littoral.planning.frontier import jain
 from littoral.planning.instance import Scheme, violations
 from littoral.planning.paces import Setting
 from littoral.planning.placing import cut_servers, placements
@@ -68,13 +69,10 @@ def merit(job: Job, plan: Plan, efficiency: float = 1.0) -> tuple[float, float]:
     return (-fairness(plan), seconds) if job.objective == "fairness" else (seconds, seconds)
 
 
-def fairness(plan: Plan, devices: int | None = None) -> float:
-    """Jain's index of how long each worker is busy per epoch: 1 when all carry the same burden, 1/n when one does.
-
-    With ``devices``, those of so many that do not work count as carrying nothing.
-    """
+def fairness(plan: Plan) -> float:
+    """Jain's index of how long each worker is busy per epoch: 1 when all carry the same burden, 1/n when one does."""
     burdens = [worker.shard / worker.samples_per_s for worker in plan.workers]
-    return sum(burdens) ** 2 / ((devices or len(burdens)) * sum(burden**2 for burden in burdens))
+    return sum(burdens) ** 2 / (len(burdens) * sum(burden**2 for burden in burdens))
 
 
 def _choice(job: Job, best: Plan, drafts: Sequence[Plan]) -> str:
@@ -154,8 +152,8 @@ def make_front(job: Job, footprint: Footprint, recipe: Recipe) -> list[tuple[Pla
     strategy: Any = make_strategy(job.strategy, job.parameters)
     job, setting, devices = replace(job, planner="search"), _setting(job, footprint), _eligible(job)
     problem = _problem(job, setting, footprint, recipe, strategy, devices)
-    plans = [_plan_of(job, setting, footprint, strategy, problem, one) for one in pareto(problem.instance)]
-    found = [(plan, fairness(plan, len(devices))) for plan in plans]
+    schemes, nodes = pareto(problem.instance), problem.instance.nodes
+    found = [(_plan_of(job, setting, footprint, strategy, problem, one), jain(one, nodes)) for one in schemes]
     scores = [(plan.predicted.time_s, plan.predicted.cost_usd, -fair) for plan, fair in found]
     best = [one for one, mine in zip(found, scores, strict=True) if not any(_better(other, mine) for other in scores)]
     return sorted(best, key=lambda one: one[0].predicted.time_s)

@@ -48,12 +48,12 @@ def problem_of(
     servers = tuple(ranked_servers(job, setting, devices, footprint, asked or 1)[: max(TRIED, asked or 0)])
     batch = job.batch or recipe.batch
     transfer_s, transfer_usd, start_s = _fetching(setting, devices)
-    exchange_usd = 2 * setting.epochs * setting.task.vector_bytes * _prices(setting, devices, servers[0]) / batch
     instance = Instance(
         names=tuple(devices), samples=footprint.samples, epochs=job.epochs, batch_most=LARGER * batch,
         performance=performance(servers) if performance else DescribedPerformance(setting, devices, servers, footprint),
         apps=tuple(app.name for app in job.continuum.apps), deadlines=_deadlines(job, devices), start_s=start_s,
-        transfer_s_per_sample=transfer_s, usd_per_sample=transfer_usd + exchange_usd,
+        transfer_s_per_sample=transfer_s, usd_per_sample=transfer_usd,
+        usd_per_batch=2 * setting.width / 4 * setting.task.vector_bytes * _prices(setting, devices, servers[0]),
         server_choices=_placements(len(servers), asked),
         usd_per_s=np.array([job.continuum.device(name).price_usd_per_s for name in devices]),
         server_usd_per_s=np.array([job.continuum.device(name).price_usd_per_s for name in servers]),

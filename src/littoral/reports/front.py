@@ -16,7 +16,6 @@ def front_picture(plans: Sequence[tuple[Plan, float]]) -> bytes:
     times = [plan.predicted.time_s / factor for plan, _ in plans]
     costs = [plan.predicted.cost_usd for plan, _ in plans]
     dots = axes.scatter(times, costs, c=[fair for _, fair in plans], cmap="viridis", s=60, zorder=3)
-    axes.plot(times, costs, color="0.8", linewidth=1, zorder=1)
     for number, (x, y) in enumerate(zip(times, costs, strict=True), start=1):
         axes.annotate(str(number), (x, y), textcoords="offset points", xytext=(6, 6), fontsize=9)
     axes.set_xlabel(f"predicted time ({unit})")
