@@ -36,6 +36,7 @@ from littoral.worlds.processes.ground import Ground
 from littoral.worlds.processes.launch import Launcher
 
 FEWEST_STEPS = 4
+PERCENTILE = 0.95
 HASTE = 4.0  # times a device's quota, while its processes start
 _PATIENCE = 4  # windows that a worker may take to tell of one
 
@@ -45,9 +46,9 @@ class Windows:
     """Seconds that each part of a point takes."""
 
     settle_s: float = 1.0
-    before_s: float = 1.5
+    before_s: float = 3.0
     skip_s: float = 0.7  # of the training, for its start-up
-    during_s: float = 2.5
+    during_s: float = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +91,36 @@ class Bench:
 
     def measure(self, point: Point) -> Measured:
         """The rows of one point; raises RunFailed if it could not be measured."""
-        with self._stress(point):
+        with self._stress(point) as rates:
             time.sleep(self._windows.settle_s)
             start = time.monotonic()
             time.sleep(self._windows.before_s)
-            end = time.monotonic()
-            before = {device: self._probes[device].summary(start, end) for device in self._probes}
-        apps = self._app_rows(point, start, end, before)
+            window = start, time.monotonic()
+            before = {device: self._state(device, window, rates, None) for device in self._probes}
+            peaks = {device: self._state(device, window, rates, PERCENTILE) for device in self._kinds}
+        apps = self._app_rows(point, *window, peaks)
         steps, window = self._train(point)
-        during = {device: self._probes[device].summary(*window) for device in point.batches}
+        during = {device: self._state(device, window, rates, PERCENTILE) for device in point.batches}
         apps += self._app_rows(point, *window, during)
         rows = [self._row(point, device, steps[device], before, during) for device in point.batches]
         return Measured(tuple(rows), tuple(apps))
 
     @contextmanager
-    def _stress(self, point: Point) -> Iterator[None]:
+    def _stress(self, point: Point) -> Iterator[dict[str, float]]:
+        """Stressors at work; what they were told to read and write in memory, in bytes/s, by device."""
         with ExitStack() as stack:
-            running = [stack.enter_context(stressed(stress, self._place(device)))
-                       for device, stress in point.stress.items() if stress != Stress()]  # fmt: skip
-            yield
-            for each in running:
+            running = {device: stack.enter_context(stressed(stress, self._place(device)))
+                       for device, stress in point.stress.items() if stress != Stress()}  # fmt: skip
+            yield {device: each.memory_bytes_per_s for device, each in running.items()}
+            for each in running.values():
                 each.check()
+
+    def _state(
+        self, device: str, window: tuple[float, float], rates: Mapping[str, float], quantile: float | None
+    ) -> State:
+        """A mean says how much is left, a percentile how bad it gets."""
+        state = self._probes[device].summary(*window, quantile)
+        return replace(state, memory_bytes_per_s=rates.get(device, 0.0))
 
     def _place(self, device: str) -> Any:
         return None if self._ground.lab is None else self._ground.place(device)

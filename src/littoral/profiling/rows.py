@@ -42,7 +42,7 @@ class TrainingRow:
     workers: int  # that train at once, this one included
     batch_sum: int  # of all of them
     batch_max: int
-    before: State  # under stress and apps, without training
+    before: State  # means under stress and apps, without training
     server: State  # of the parameter server's device, before
     compute_s: float  # seconds per sample
     update_s: float  # seconds per batch: push, update, pull
@@ -58,7 +58,7 @@ class AppRow:
     device: str
     kind: str
     app: str
-    state: State  # with the app running
+    state: State  # 95th percentiles, with the app running
     exec_s: float  # 95th percentile of its periods' latencies
     mean_s: float
     periods: int
