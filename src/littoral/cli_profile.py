@@ -39,7 +39,8 @@ def profile_sweep(
     """Measure training and apps at stress points until the budget is spent; started again, it goes on."""
     from littoral import units
     from littoral.profiling.bench import Bench
-    from littoral.profiling.sweep import begun, kinds_of, server_of, space_of, sweep
+    from littoral.profiling.kinds import kinds_of
+    from littoral.profiling.sweep import begun, server_of, space_of, sweep
     from littoral.worlds.processes.ground import Ground
     from littoral.worlds.processes.launch import Forge
 

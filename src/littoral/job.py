@@ -74,6 +74,7 @@ class Job:
     strategy: str = "auto"
     parameters: dict[str, Any] = field(default_factory=dict)
     planner: str = "auto"
+    profile: str | None = None  # the folder of measurements that solvers believe instead of the description
     workers: tuple[str, ...] = ()  # devices that may work; empty: all
     servers: tuple[str, ...] = ()  # devices that may serve; empty: the planner chooses
     batch: int | None = None  # mean batch per worker; None: the task's recipe
@@ -123,6 +124,7 @@ def load_job(path: Path) -> Job:
         strategy=strategy,
         parameters=parameters,
         planner=top.text("planner", "auto"),
+        profile=_profile(top),
         workers=_devices(top, "workers", continuum),
         servers=_devices(top, "servers", continuum),
         batch=top.integer("batch", None, least=1),
@@ -168,6 +170,7 @@ def job_document(job: Job) -> dict[str, Any]:
         "limits": _limits_document(job.limits),
         "strategy": {"name": job.strategy, **job.parameters},
         "planner": job.planner,
+        "profile": job.profile,
         "workers": list(job.workers),
         "servers": list(job.servers),
         "batch": job.batch,
@@ -208,7 +211,7 @@ def _named(top: Section, key: str, default: str | None = None) -> tuple[str, dic
 def _places(top: Section, continuum: Path) -> dict[str, tuple[Path, int]]:
     keys = {
         key: (top.file, top.line_of(key))
-        for key in ("task", "recipe", "data", "strategy", "planner", "workers", "servers")
+        for key in ("task", "recipe", "data", "strategy", "planner", "profile", "workers", "servers")
     }
     return keys | {"links": (continuum, read_document(continuum).line_of("links"))}
 
@@ -218,6 +221,12 @@ def _resolved(options: dict[str, Any], folder: Path) -> dict[str, Any]:
     if isinstance(options.get("folder"), str):
         return {**options, "folder": str((folder / options["folder"]).resolve())}
     return options
+
+
+def _profile(top: Section) -> str | None:
+    """Relative to the job file, as all folders are."""
+    named: str = top.text("profile", "")
+    return str((top.file.parent / named).resolve()) if named else None
 
 
 def _accuracy(target: Section) -> float | None:

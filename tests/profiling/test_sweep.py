@@ -15,9 +15,10 @@ from synthetic import app_rows, training_rows
 from littoral.errors import InputError, RunFailed
 from littoral.profiling.bench import Measured
 from littoral.profiling.design import MOST_CPU, Point, Space, least_known, points
+from littoral.profiling.kinds import kinds_of
 from littoral.profiling.profile import Profile, load, save
 from littoral.profiling.stressors import Stress
-from littoral.profiling.sweep import EVENLY, begun, kinds_of, server_of, space_of, sweep
+from littoral.profiling.sweep import EVENLY, begun, server_of, space_of, sweep
 from littoral.testing import small_job
 
 SPACE = Space(workers=("a", "b", "c"), server="hub", batches=(4, 16, 64))

@@ -133,14 +133,16 @@ def _plan_of(
     job: Job, setting: Setting, footprint: Footprint, strategy: Any, problem: solving.Problem, scheme: Scheme
 ) -> Plan:
     places = problem.placed(scheme)
-    servers, workers = cut_servers(footprint, len(places), places), solving.workers_of(problem, scheme, setting)
+    servers, workers = cut_servers(footprint, len(places), places), solving.workers_of(job, problem, scheme, setting)
     used = replace(setting, handling=paces.handling_seconds(setting, [w.device for w in workers], servers))
     changed = {} if len(places) == strategy.servers else {"servers": len(places)}
+    predicted = _predict(used, workers, servers, strategy)
+    if job.profile is not None:
+        predicted = solving.measured(problem, scheme, predicted)
     return Plan(
         planner=job.planner, strategy=job.strategy, parameters={**job.parameters, **changed}, workers=workers,
         servers=servers, epochs=job.epochs, split=job.split, alpha=job.alpha, wire=job.wire,
-        predicted=_predict(used, workers, servers, strategy),
-        reasons=(*scheme.reasons, *_reasons(used, workers, servers)),
+        predicted=predicted, reasons=(*scheme.reasons, *_reasons(used, workers, servers)),
         rates=wiring.rates(used, (*workers, *servers), strategy),
     )  # fmt: skip
 

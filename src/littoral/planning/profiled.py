@@ -3,16 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from littoral.errors import InputError
+from littoral.job import Job
 from littoral.planning.instance import Array, Floats, Ints, Placement
-from littoral.profiling.estimators import Estimators
+from littoral.profiling.estimators import Estimators, estimators
 from littoral.profiling.features import Company
+from littoral.profiling.kinds import kinds_of
+from littoral.profiling.profile import load
 from littoral.profiling.rows import State
 
 MEMORY = 0.9  # of a device that training may fill with everything else on it
+
+
+def from_profile(job: Job, devices: Sequence[str]) -> Callable[[Sequence[str]], ProfiledPerformance]:
+    """What a job's profile says of these devices, beside servers that are named later.
+
+    What state they are in is not known when planning: the calmest that was measured, with the described load on top.
+    """
+    assert job.profile is not None
+    folder = Path(job.profile)
+    try:
+        profile, kinds = load(folder), kinds_of(job, devices)
+        known = {kind: estimators(profile, kind, job.task) for kind in dict.fromkeys(kinds.values())}
+        apps = [(app.name, frozenset(i for i, d in enumerate(devices) if d in app.on)) for app in job.continuum.apps]
+        for app, places in apps:
+            for kind in dict.fromkeys(kinds[devices[i]] for i in sorted(places)):
+                known[kind].estimator(f"exec:{app}")
+    except InputError as error:
+        raise InputError(error.found, file=error.file, line=error.line, remedy=error.remedy, key="profile") from error
+    states = [_state(job, device, [row.before for row in profile.training_of(kinds[device], job.task)])
+              for device in devices]  # fmt: skip
+    calm = [row.server for row in profile.training]
+
+    def model(servers: Sequence[str]) -> ProfiledPerformance:
+        beside = [_state(job, server, calm) for server in servers]
+        return ProfiledPerformance(known, [kinds[device] for device in devices], states, beside, apps)
+
+    return model
+
+
+def _state(job: Job, device: str, measured: Sequence[State]) -> State:
+    calmest, load = min(measured, key=lambda state: state.cpu), job.continuum.device(device).load.mean()
+    return replace(calmest, cpu=min(1.0, calmest.cpu + load), load=calmest.load + load)
 
 
 class ProfiledPerformance:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -16,7 +16,8 @@ from littoral.planning.exact import solve_exact
 from littoral.planning.instance import Floats, Instance, Performance, Placement, Scheme
 from littoral.planning.paces import Setting
 from littoral.planning.placing import ranked_servers
-from littoral.planning.plan import Worker
+from littoral.planning.plan import Prediction, Term, Worker
+from littoral.planning.profiled import from_profile
 from littoral.planning.search import Objective, search
 
 LARGER = 4  # times the recipe's batch: beyond, steps grow less than batches
@@ -39,18 +40,15 @@ class Problem:
         return [self.servers[number] for number in self.instance.server_choices[scheme.servers]]
 
 
-def problem_of(
-    job: Job, setting: Setting, footprint: Footprint, recipe: Recipe, devices: Sequence[str],
-    performance: Callable[[Sequence[str]], Performance] | None = None,
-) -> Problem:  # fmt: skip
-    """The scheduling problem of a job; without a profile's ``performance`` the description's is believed."""
+def problem_of(job: Job, setting: Setting, footprint: Footprint, recipe: Recipe, devices: Sequence[str]) -> Problem:
+    """The scheduling problem of a job; without a profile the description is believed."""
     asked = job.parameters.get("servers")
     servers = tuple(ranked_servers(job, setting, devices, footprint, asked or 1)[: max(TRIED, asked or 0)])
     batch = job.batch or recipe.batch
     transfer_s, transfer_usd, start_s = _fetching(setting, devices)
     instance = Instance(
         names=tuple(devices), samples=footprint.samples, epochs=job.epochs, batch_most=LARGER * batch,
-        performance=performance(servers) if performance else DescribedPerformance(setting, devices, servers, footprint),
+        performance=_performance(job, setting, footprint, devices, servers),
         apps=tuple(app.name for app in job.continuum.apps), deadlines=_deadlines(job, devices), start_s=start_s,
         transfer_s_per_sample=transfer_s, usd_per_sample=transfer_usd,
         usd_per_batch=2 * setting.width / 4 * setting.task.vector_bytes * _prices(setting, devices, servers[0]),
@@ -60,6 +58,14 @@ def problem_of(
     )  # fmt: skip
     stores: tuple[str | None, ...] = tuple(store.name for store in job.continuum.stores) or (None,)
     return Problem(instance=instance, devices=tuple(devices), stores=stores, servers=servers)
+
+
+def _performance(
+    job: Job, setting: Setting, footprint: Footprint, devices: Sequence[str], servers: Sequence[str]
+) -> Performance:
+    if job.profile is None:
+        return DescribedPerformance(setting, devices, servers, footprint)
+    return from_profile(job, devices)(servers)
 
 
 def solve(job: Job, problem: Problem) -> Scheme:
@@ -76,7 +82,7 @@ def solve(job: Job, problem: Problem) -> Scheme:
     return search(problem.instance, objective, time_limit_s=limits.deadline_s, cost_limit_usd=limits.cost_usd)
 
 
-def workers_of(problem: Problem, scheme: Scheme, setting: Setting) -> tuple[Worker, ...]:
+def workers_of(job: Job, problem: Problem, scheme: Scheme, setting: Setting) -> tuple[Worker, ...]:
     """A scheme's workers."""
     continuum, found = setting.continuum, []
     for number in scheme.workers:
@@ -84,9 +90,24 @@ def workers_of(problem: Problem, scheme: Scheme, setting: Setting) -> tuple[Work
         found.append(Worker(
             name=device, device=device, shard=scheme.shards[number], batch=batch,
             store=problem.stores[scheme.stores[number]], site=continuum.device(device).site,
-            samples_per_s=batch / paces.step_seconds(setting, device, batch),
+            samples_per_s=batch / paces.step_seconds(setting, device, batch) if job.profile is None else
+            1.0 / float(problem.instance.performance.compute_seconds(np.array([number]), np.array([batch]))[0]),
         ))  # fmt: skip
     return tuple(found)
+
+
+def measured(problem: Problem, scheme: Scheme, described: Prediction) -> Prediction:
+    """A prediction with the times and the cost that follow from a profile; bytes stay those of the description."""
+    last = max(scheme.workers, key=scheme.busy_s.__getitem__)
+    node, batch = np.array([last]), np.array([scheme.batches[last]])
+    each = float(problem.instance.performance.compute_seconds(node, batch)[0])
+    compute = each * scheme.shards[last] * problem.instance.epochs
+    name, rest = problem.devices[last], scheme.total_s - compute
+    terms = (
+        Term(name="compute", seconds=compute, formula=f"samples of {name}, the last to finish, as profiled"),
+        Term(name="exchange", seconds=rest, formula=f"updates of {name}, as profiled; transfer and start-up"),
+    )
+    return replace(described, time_s=scheme.total_s, epoch_s=scheme.epoch_s, cost_usd=scheme.cost_usd, terms=terms)
 
 
 def _placements(count: int, asked: int | None) -> tuple[Placement, ...]:

@@ -47,17 +47,6 @@ def server_of(job: Job) -> str:
     return job.servers[0] if job.servers else job.continuum.device_names[-1]
 
 
-def kinds_of(job: Job, workers: tuple[str, ...]) -> dict[str, str]:
-    """Devices of one kind are measured as one; those of no kind as themselves, without their number."""
-    described = {name: job.continuum.device(name) for name in workers}
-    return {name: d.kind if d.kind != "custom" else _family(name) for name, d in described.items()}
-
-
-def _family(name: str) -> str:
-    stem, _, number = name.rpartition("-")
-    return stem if number.isdigit() and stem else name
-
-
 def begun(folder: Path, kinds: dict[str, str], task: str) -> Profile:
     """What a sweep that was interrupted has kept; rows of a point that was not kept whole are dropped."""
     if not (folder / "training.csv").exists():
