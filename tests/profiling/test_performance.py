@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from littoral.continuum.app import App
+from littoral.errors import InputError
+from littoral.job import Job, job_document, load_job
+from littoral.learning.task import load_task
+from littoral.planning.plan import Plan
+from littoral.planning.planner import make_plan
 from littoral.planning.profiled import ProfiledPerformance
 from littoral.profiling.estimators import Estimators
+from littoral.profiling.profile import Key, Profile, save
 from littoral.profiling.rows import State
+from littoral.testing import small_continuum, small_job
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def test_a_profile_is_asked_by_kind(nano: Estimators) -> None:
@@ -23,3 +38,67 @@ def test_a_profile_is_asked_by_kind(nano: Estimators) -> None:
     rows = model.update_seconds(nodes, np.stack([batches, batches]), (0,))
     assert rows.shape == (2, 3) and rows[0] == pytest.approx(model.update_seconds(nodes, batches, (0,)))
     assert (model.largest_batch(nodes) >= 1).all()
+
+
+def nanos(folder: Path, *, deadline_s: float = 10.0) -> Job:
+    """Two nanos as the profile knows them, beside its app, and a hub."""
+    continuum = small_continuum([100.0, 100.0])
+    devices = tuple(replace(d, kind="jetson-nano") if d.name != "hub" else d for d in continuum.devices)
+    app = App(name="sift", on=("w-1",), period_s=10.0, deadline_s=deadline_s, work_s=0.01)
+    job = small_job(continuum=replace(continuum, devices=devices, apps=(app,)), strategy="parameter_server")
+    return replace(job, planner="search", profile=str(folder), task="littoral.tasks.digits", task_options={})
+
+
+@pytest.fixture
+def folder(fitted: Profile, tmp_path: Path) -> Path:
+    """The synthetic profile, of a task that can be loaded."""
+    task = "littoral.tasks.digits"
+    rows = tuple(replace(row, task=task) for row in fitted.training)
+    choices = {Key(key.kind, task if key.task else "", key.function): one for key, one in fitted.choices.items()}
+    save(Profile(training=rows, apps=fitted.apps, choices=choices), tmp_path / "profile")
+    return tmp_path / "profile"
+
+
+def planned(job: Job) -> Plan:
+    task = load_task(job.task, job.task_options, job.recipe)
+    return make_plan(job, task.footprint(), task.recipe)
+
+
+def test_a_job_is_planned_from_its_profile(folder: Path, fitted: Profile) -> None:
+    plan = planned(nanos(folder))
+    assert {worker.device for worker in plan.workers} == {"w-1", "w-2"}
+    measured = [row.compute_s for row in fitted.training]
+    assert all(1 / max(measured) < worker.samples_per_s < 1 / min(measured) for worker in plan.workers)
+    assert [term.name for term in plan.predicted.terms] == ["compute", "exchange"]
+    assert sum(term.seconds for term in plan.predicted.terms) == pytest.approx(plan.predicted.time_s)
+    described = planned(replace(nanos(folder), profile=None))
+    assert described.predicted.time_s != pytest.approx(plan.predicted.time_s, rel=0.05)
+
+
+def test_measured_latencies_decide_who_works(folder: Path, fitted: Profile) -> None:
+    least = min(row.exec_s for row in fitted.apps)
+    plan = planned(nanos(folder, deadline_s=least / 2))
+    assert {worker.device for worker in plan.workers} == {"w-2"}  # the app is on the other
+
+
+def test_what_was_not_measured_is_refused_where_the_job_names_the_profile(folder: Path, tmp_path: Path) -> None:
+    job = nanos(folder)
+    stranger = replace(job.continuum, apps=(replace(job.continuum.apps[0], name="stitch"),))
+    with pytest.raises(InputError, match="no model of app 'stitch'") as refused:
+        planned(replace(job, continuum=stranger))
+    assert refused.value.key == "profile"
+    with pytest.raises(InputError, match="nothing was measured"):
+        planned(replace(job, task="littoral.tasks.synthetic", task_options={"samples": 64}))
+    with pytest.raises(InputError, match="no such file"):
+        planned(replace(job, profile=str(tmp_path / "nowhere")))
+
+
+def test_a_profile_is_found_beside_the_job_file(tmp_path: Path) -> None:
+    example = EXAMPLES / "three-cameras"
+    (tmp_path / "continuum.yaml").write_text((example / "continuum.yaml").read_text())
+    (tmp_path / "job.yaml").write_text((example / "job.yaml").read_text() + "profile: measured\n")
+    job = load_job(tmp_path / "job.yaml")
+    assert job.profile == str(tmp_path / "measured") and job_document(job)["profile"] == job.profile
+    done = subprocess.run([sys.executable, "-m", "littoral", "plan", tmp_path / "job.yaml"], capture_output=True,
+                          text=True, timeout=60)  # fmt: skip
+    assert done.returncode == 2 and "measured" in done.stderr and "no such file" in done.stderr
