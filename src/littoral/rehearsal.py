@@ -23,7 +23,7 @@ PERIODS = 3  # and so many periods, where a strategy exchanges something once pe
 MOST_EVENTS = 20_000  # a rehearsal that gets so far goes on from what it has
 
 
-class _Nothing:
+class Forgetful:
     """Keeps no checkpoints."""
 
     def save(self, tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
@@ -58,7 +58,7 @@ class _Pace:
 def rehearse(job: Job, task: Task, plan: Plan) -> Plan:
     """The plan, with a prediction of what happened in its rehearsal."""
     quiet = replace(job, faults=(), accuracy=None, evaluate_every=1e9)
-    session = open_session(quiet, task, plan, _Nothing(), seed=job.seed, timing_only=True)
+    session = open_session(quiet, task, plan, Forgetful(), seed=job.seed, timing_only=True)
     supervisor = Supervisor(plan)
     tally = Tally(quiet, plan, task.footprint(), job.seed)
     rounds = max(ROUNDS, PERIODS * int(plan.parameters.get("period", 0) or _default(plan, "period")))

@@ -30,6 +30,7 @@ from littoral.profiling.probe import Probe
 from littoral.profiling.rows import AppRow, State, TrainingRow
 from littoral.profiling.stress import stressed
 from littoral.profiling.stressors import Stress
+from littoral.rehearsal import Forgetful
 from littoral.supervisor import Supervisor
 from littoral.worlds.opening import open_live
 from littoral.worlds.processes.ground import Ground
@@ -146,7 +147,7 @@ class Bench:
             stack.callback(self._speed, point, 1.0)
             self._speed(point, HASTE)
             session = stack.enter_context(open_live(
-                quiet, self._task, plan, _Nothing(), seed=self._seed, launcher=self._launcher, ground=self._ground
+                quiet, self._task, plan, Forgetful(), seed=self._seed, launcher=self._launcher, ground=self._ground
             ))  # fmt: skip
             for command in supervisor.begin():
                 session.perform(command)
@@ -211,13 +212,3 @@ class Bench:
                     mean_s=statistics.fmean(latencies), periods=len(latencies),
                 ))  # fmt: skip
         return rows
-
-
-class _Nothing:
-    """Keeps no checkpoints."""
-
-    def save(self, tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
-        """Forget it."""
-
-    def load(self) -> None:
-        """There is none."""
