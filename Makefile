@@ -34,6 +34,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/prediction.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/solver_scale.py
+	$(BIN)/python benchmarks/optimality.py
 
 docs: $(READY)
 	$(BIN)/python docs/make.py

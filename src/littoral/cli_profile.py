@@ -45,6 +45,8 @@ def profile_sweep(
     from littoral.worlds.processes.launch import Forge
 
     job, seconds = load(file), units.duration(budget)
+    if seconds <= 0:
+        raise InputError(f"a budget of {budget}", remedy="give a time to measure, such as '10 min'")
     task_of(job)
     server = server_of(job)
     space = space_of(job, server)

@@ -22,6 +22,7 @@ from littoral.planning.plan import Alternative, Plan
 from littoral.planning.planner import make_plan, merit
 from littoral.planning.prior import Candidate, applicable
 from littoral.planning.refusing import refuse
+from littoral.planning.solving import PLANNERS as SOLVERS
 from littoral.rehearsal import rehearse
 from littoral.units import show_duration
 
@@ -35,7 +36,7 @@ def decide(job: Job, task: Task, *, parallel: bool = False) -> Plan:
 
 def _planned(job: Job, task: Task) -> Plan:
     plan = make_plan(job, task.footprint(), task.recipe)
-    if has_formula(plan):
+    if has_formula(plan) or (job.profile is not None and plan.planner in SOLVERS):
         return plan
     plan = rehearse(job, task, plan)
     refuse(job, plan)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -21,6 +23,7 @@ from littoral.profiling.stressors import Stress
 from littoral.profiling.sweep import EVENLY, begun, server_of, space_of, sweep
 from littoral.testing import small_job
 
+CAMERAS = Path(__file__).parents[2] / "examples" / "three-cameras" / "job.yaml"
 SPACE = Space(workers=("a", "b", "c"), server="hub", batches=(4, 16, 64))
 
 
@@ -133,3 +136,18 @@ def test_what_is_varied_follows_from_the_job() -> None:
     assert server == "hub" and space.workers == ("w-1", "w-2", "w-3")
     assert kinds_of(job, space.workers) == {"w-1": "w", "w-2": "w", "w-3": "w"}
     assert space.batches == (4, 8, 16, 32, 64)  # a third of 240 samples at most
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["sweep", str(CAMERAS), "--budget", "soon"], "'soon' is not a duration"),
+        (["sweep", str(CAMERAS), "--budget", "0 s"], "a budget of 0 s"),
+        (["sweep", "nowhere.yaml"], "there is no such file"),
+        (["fit", "nowhere"], "there is no such file"),
+    ],
+)
+def test_bad_arguments_are_told_and_nothing_is_written(arguments: list[str], told: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "littoral", "profile", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.returncode == 2 and told in done.stderr and not list(tmp_path.iterdir())
