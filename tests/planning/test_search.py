@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from instances import Oscillating, plain, random_instance
 
@@ -66,6 +66,7 @@ def test_everybody_ends_within_a_batch_of_the_last(seed: int, n: int) -> None:
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=4), st.integers(50, 2000))
 @settings(max_examples=60)
+@example([0.234375, 0.234375, 0.2265625], 50)  # equal shards are as soon done
 def test_a_slower_node_never_gets_a_larger_shard(forward: list[float], samples: int) -> None:
     scheme = search(plain(forward, samples, ladder=(4,)))
     for i, a in enumerate(forward):

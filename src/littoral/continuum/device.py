@@ -72,7 +72,9 @@ class Device:
 
     ``uplink`` and ``downlink`` are its own port's rates (bytes/s); the site's network may be slower.
     ``load`` is the share of the device that others already use; ``jitter`` the relative spread of a step's
-    time. ``cpu`` is how many cores an emulation gives it (None: a share in proportion to its speed).
+    time. ``cpu`` is how many cores an emulation gives it (None: a share in proportion to its speed); from two on, it
+    trains with as many threads. ``card`` is the graphics card that real training there uses, ``card_share`` how much
+    of it.
     """
 
     name: str
@@ -88,6 +90,8 @@ class Device:
     kind: str = "custom"
     handling: Handling | None = None  # None: messages cost no time of the device itself
     cpu: float | None = None
+    card: int | None = None
+    card_share: float = 1.0
 
     def best_samples_per_s(self, task: Workload, batch: int) -> float:
         """The most it can do alone, with the largest batch that is sensible for it (no load, no network)."""

@@ -113,6 +113,8 @@ def _devices(section: Section, sites: list[str]) -> list[Device]:
         "load": _signal(section, "load", units.fraction, _LOAD) or Constant(0.0),
         "jitter": section.number("jitter", DEFAULT_JITTER, most=2.0),
         "cpu": section.number("cpu", None, least=0.001),
+        "card": section.integer("card", None, least=0),
+        "card_share": section.number("card_share", 1.0, least=0.01, most=1.0),
     }
     section.close()
     return [Device(name=each, **common) for each in _numbered(name, count, "count" in section)]

@@ -46,7 +46,11 @@ def _device(device: Device) -> dict[str, Any]:
         row["price"] = _quantity(device.price_usd_per_s, "USD/s")
     row["load"] = signal_document(device.load, "")
     row["jitter"] = float(device.jitter)
-    return row | ({} if device.cpu is None else {"cpu": float(device.cpu)})
+    if device.cpu is not None:
+        row["cpu"] = float(device.cpu)
+    if device.card is not None:
+        row |= {"card": device.card, "card_share": float(device.card_share)}
+    return row
 
 
 def _link(link: Link) -> dict[str, Any]:

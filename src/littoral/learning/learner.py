@@ -20,7 +20,7 @@ from torch import Tensor
 
 from littoral.learning.leases import Span
 from littoral.learning.optim import Optimizer, make_optimizer
-from littoral.learning.replica import Replica
+from littoral.learning.replica import Replica, Twin
 from littoral.learning.task import Dataset, Recipe, Task
 
 LINEAR_LIMIT = 4.0
@@ -171,8 +171,11 @@ class Holder:
 class Learner(Holder):
     """A whole replica that can compute gradients on its node's samples."""
 
-    def __init__(self, task: Task, shards: Batches, seed: int, recipe: Recipe | None = None) -> None:
+    def __init__(
+        self, task: Task, shards: Batches, seed: int, recipe: Recipe | None = None, card: str | None = None
+    ) -> None:
         self.replica = Replica(task, seed)
+        self._twin = None if card is None else Twin(task, card)
         self._shards = shards
         super().__init__(self.replica.vector, recipe or task.recipe, self.replica.trained)
 
@@ -183,6 +186,8 @@ class Learner(Holder):
 
     def gradient(self, spans: Sequence[Span]) -> tuple[Tensor, float]:
         """The mean gradient of some samples, and their loss."""
+        if self._twin is not None:
+            return self._twin.gradient(self.vector, *self._shards.batch(spans))
         if self.replica.trained < len(self.vector):  # norms write into the tail meanwhile, and put it back
             self._own()
         return self.replica.gradient(*self._shards.batch(spans))

@@ -104,6 +104,22 @@ class Replica:
         return Evaluation(accuracy=task.metric(output, dataset.test_y), loss=loss)
 
 
+class Twin:
+    """Another replica on a graphics card, where gradients are computed; the vector itself stays in main memory."""
+
+    def __init__(self, task: Task, card: str) -> None:
+        self._card = torch.device(card)
+        self._replica = Replica(task, 0)
+        self._replica.model.to(self._card)
+        self._replica.adopt(self._replica.vector.to(self._card))
+
+    def gradient(self, vector: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, float]:
+        """What this batch says of a model in main memory."""
+        self._replica.load(vector)
+        gradient, loss = self._replica.gradient(x.to(self._card), y.to(self._card))
+        return gradient.cpu(), loss
+
+
 def _flat_gradient(parameter: nn.Parameter) -> Tensor:
     gradient = parameter.grad
     return parameter.new_zeros(parameter.numel()) if gradient is None else gradient.reshape(-1)

@@ -30,6 +30,8 @@ def _fair_with_room(instance: Instance, space: Room, wanted: int, placement: int
     nodes = space.nodes[np.argsort(least, kind="stable")]
     counts = np.flatnonzero(np.sort(least) <= instance.samples // np.arange(1, len(nodes) + 1))
     nodes = nodes[: counts[-1] + 1]
+    quick = np.argsort(instance.performance.compute_seconds(nodes, space.smallest(nodes)), kind="stable")
+    nodes = nodes[quick]  # what is left over goes to the first of them
     shards = apportioned(instance.samples, np.ones(len(nodes)))
     batches = np.maximum(space.largest(nodes, np.minimum(wanted, shards)), space.smallest(nodes))
     return evaluate(instance, spread(instance, nodes, shards), spread(instance, nodes, batches), placement)

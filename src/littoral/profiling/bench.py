@@ -77,7 +77,7 @@ class Bench:
     def __enter__(self) -> Bench:
         with self._stack as stack:
             for device in dict.fromkeys([*self._kinds, self._server]):
-                self._probes[device] = stack.enter_context(Probe(self._place(device)))
+                self._probes[device] = stack.enter_context(Probe(self._place(device), card=self._card(device)))
             for app in self._job.continuum.apps:
                 for device in (device for device in app.on if device in self._kinds):
                     bench = AppBench(app, device, self._place(device), cores=self._cores(device), seed=self._seed)
@@ -110,7 +110,7 @@ class Bench:
     def _stress(self, point: Point) -> Iterator[dict[str, float]]:
         """Stressors at work; what they were told to read and write in memory, in bytes/s, by device."""
         with ExitStack() as stack:
-            running = {device: stack.enter_context(stressed(stress, self._place(device)))
+            running = {device: stack.enter_context(stressed(stress, self._place(device), card=self._card(device) or 0))
                        for device, stress in point.stress.items() if stress != Stress()}  # fmt: skip
             yield {device: each.memory_bytes_per_s for device, each in running.items()}
             for each in running.values():
@@ -125,6 +125,9 @@ class Bench:
 
     def _place(self, device: str) -> Any:
         return None if self._ground.lab is None else self._ground.place(device)
+
+    def _card(self, device: str) -> int | None:
+        return self._job.continuum.device(device).card
 
     def _cores(self, device: str) -> float:
         return 1.0 if self._ground.lab is None else self._ground.lab.quotas[device]

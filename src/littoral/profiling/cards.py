@@ -15,11 +15,11 @@ _JETSON = (
 
 
 class Card:
-    """One card. Its use is what the driver averages over its last sixth of a second to second."""
+    """One card, or none. Its use is what the driver averages over its last sixth of a second to second."""
 
-    def __init__(self, number: int = 0) -> None:
+    def __init__(self, number: int | None = 0) -> None:
         self._nvml, self._handle = _open(number)
-        paths = [path for path in _JETSON if Path(path).exists()]
+        paths = [path for path in _JETSON if number == 0 and Path(path).exists()]
         self._load = Watched(paths[0]) if paths and self._nvml is None else None
 
     @property
@@ -44,7 +44,9 @@ class Card:
             self._load.close()
 
 
-def _open(number: int) -> tuple[Any, Any]:
+def _open(number: int | None) -> tuple[Any, Any]:
+    if number is None:
+        return None, None
     try:
         import pynvml
     except ImportError:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from littoral.profiling.stressors import Stress
 
-MOST_CPU, MOST_MEMORY, MOST_BANDWIDTH = 0.9, 0.5, 0.5
+MOST_CPU, MOST_MEMORY, MOST_BANDWIDTH, MOST_GPU = 0.9, 0.5, 0.5, 0.9
 QUIET = 0.4  # of the points a device has no bandwidth stress
 _AXES = 4  # of a device: processor, memory, bandwidth, batch
 
@@ -24,6 +24,7 @@ class Space:
     server: str
     batches: tuple[int, ...]  # the ladder of sizes
     bandwidth: bool = True  # whether memory bandwidth can be stressed
+    cards: tuple[str, ...] = ()  # those workers with a graphics card of their own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class Point:
 
 def points(space: Space, seed: int = 0) -> Iterator[Point]:
     """Points without end; the first n fill the space evenly for every n (Kronecker's sequence, Roberts 2018)."""
-    size = _AXES * len(space.workers) + 2
+    size = _AXES * len(space.workers) + 2 + len(space.cards)
     ratio = _root(size)
     steps = np.array([math.pow(ratio, -(axis + 1)) % 1.0 for axis in range(size)])
     start = np.random.default_rng(seed).random(size)
@@ -56,14 +57,17 @@ def _root(size: int) -> float:
 
 
 def _point(space: Space, number: int, unit: NDArray[np.float64]) -> Point:
-    count = 1 + int(unit[-1] * len(space.workers))  # how many train, beginning with another one every time
+    plain, cards = np.split(unit, [_AXES * len(space.workers) + 2])
+    busy = dict(zip(space.cards, cards.tolist(), strict=True))
+    count = 1 + int(plain[-1] * len(space.workers))  # how many train, beginning with another one every time
     turn = [space.workers[(number + i) % len(space.workers)] for i in range(count)]
-    stress, batches = {space.server: Stress(cpu=_round(unit[-2] * MOST_CPU))}, {}
+    stress, batches = {space.server: Stress(cpu=_round(plain[-2] * MOST_CPU))}, {}
     for index, device in enumerate(space.workers):
-        cpu, memory, bandwidth, batch = unit[_AXES * index : _AXES * (index + 1)]
+        cpu, memory, bandwidth, batch = plain[_AXES * index : _AXES * (index + 1)]
         stress[device] = Stress(
             cpu=_round(cpu * MOST_CPU), memory=_round(memory * MOST_MEMORY),
             bandwidth=_round(max(0.0, bandwidth - QUIET) / (1 - QUIET) * MOST_BANDWIDTH) if space.bandwidth else 0.0,
+            gpu=_round(busy.get(device, 0.0) * MOST_GPU),
         )  # fmt: skip
         if device in turn:
             batches[device] = space.batches[int(batch * len(space.batches))]
@@ -96,4 +100,11 @@ def least_known(
 
 def _features(point: Point, device: str) -> list[float]:
     stress = point.stress[device]
-    return [stress.cpu, stress.memory, stress.bandwidth, math.log2(point.batches[device]) / 8, len(point.batches) / 4]
+    return [
+        stress.cpu,
+        stress.memory,
+        stress.bandwidth,
+        stress.gpu,
+        math.log2(point.batches[device]) / 8,
+        len(point.batches) / 4,
+    ]

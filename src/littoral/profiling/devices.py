@@ -29,8 +29,8 @@ class Size:
 class Device:
     """Reads a device. Where control groups limit it, shares are of these limits; close it after use."""
 
-    def __init__(self, place: Place | None = None) -> None:
-        self._machine, self._card = Machine(), Card()
+    def __init__(self, place: Place | None = None, card: int | None = 0) -> None:
+        self._machine, self._card = Machine(), Card(card)
         self._groups = Groups(own_limits() if place is None else map(Path, place.cgroups))
         self._apart = bool(place and place.netns)
         self._network: Watched | None = None
@@ -102,7 +102,7 @@ def machine_memory() -> tuple[float, float]:
 
 def size_of(place: Place | None) -> Size:
     """What a device has."""
-    device = Device(place)
+    device = Device(place, None)
     try:
         return device.size()
     finally:

@@ -1,4 +1,4 @@
-"""Keeps a graphics card busy for a share of the time: python -m littoral.profiling.gpu_burner SHARE
+"""Keeps a graphics card busy for a share of the time: python -m littoral.profiling.gpu_burner SHARE [NUMBER]
 
 A cycle is a burst of matrix products, waited for, and a pause. Bursts are short, so that others get their turn; the
 products are large enough to fill the card while they last. Needs torch.
@@ -33,20 +33,20 @@ def products(torch: Any, device: str = "cuda") -> Callable[[], None]:
 
     def product() -> None:
         torch.mm(matrix, matrix, out=result)
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(device)
 
     return product
 
 
-def main(share: str) -> None:
+def main(share: str, number: str = "0") -> None:
     """Until ended."""
     import torch
 
     if not torch.cuda.is_available():
         raise SystemExit("torch finds no graphics card")
     torch.backends.cuda.matmul.allow_tf32 = True
-    burn(float(share), products(torch))
+    burn(float(share), products(torch, f"cuda:{number}"))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:3])

@@ -39,19 +39,20 @@ class Source(Protocol):
 class Probe:
     """Samples a device in a thread of its own while it is open.
 
-    ``place`` is a device of a lab, None this machine (or the container that this process is in). ``clock`` gives the
-    times by which windows are asked for. Of the samples the last ``keep`` are kept.
+    ``place`` is a device of a lab, None this machine (or the container that this process is in). ``card`` is
+    the number of its graphics card, None for none. ``clock`` gives the times by which windows are asked for. Of the
+    samples the last ``keep`` are kept.
     """
 
     def __init__(
         self, place: Place | None = None, every_s: float = 0.1, *, clock: Clock = time.monotonic, keep: int = KEPT,
-        source: Source | None = None,
+        source: Source | None = None, card: int | None = 0,
     ) -> None:  # fmt: skip
         if not 0.001 <= every_s < math.inf:
             raise InputError(f"a probe every {every_s} s", remedy="give at least a millisecond")
         self.samples: deque[Sample] = deque(maxlen=keep)
         self.clock = clock
-        self._every_s, self._source = every_s, source or Device(place)
+        self._every_s, self._source = every_s, source or Device(place, card)
         self._last: Reading | None = None
         self._error: Exception | None = None
         self._ended = threading.Event()

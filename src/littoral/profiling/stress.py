@@ -63,7 +63,9 @@ class Running:
 
 
 @contextmanager
-def stressed(stress: Stress, place: Place | None = None, *, stress_ng: bool | None = None) -> Iterator[Running]:
+def stressed(
+    stress: Stress, place: Place | None = None, *, stress_ng: bool | None = None, card: int = 0
+) -> Iterator[Running]:
     """Stressors run on a device as long as the body does; they may take a second to be at full strength.
 
     ``stress_ng`` False asks for our own burners; None takes stress-ng if it is there, and says so in the log if not.
@@ -73,7 +75,7 @@ def stressed(stress: Stress, place: Place | None = None, *, stress_ng: bool | No
     size = size_of(place)
     folder = tempfile.mkdtemp(prefix="littoral-stress-", dir=_disk_folder())
     try:
-        commands = commands_for(stress, size, folder if stress_ng else None)
+        commands = commands_for(stress, size, folder if stress_ng else None, card)
         order = Order(place, folder, commands, {"disk": stress.disk} if stress.disk else {})
         with _kept(order, memory_bytes_per_s(stress, size)) as running:
             yield running

@@ -48,7 +48,7 @@ def has_stress_ng() -> bool:
     return shutil.which("stress-ng") is not None
 
 
-def commands_for(stress: Stress, size: Size, folder: str | None) -> dict[str, list[str]]:
+def commands_for(stress: Stress, size: Size, folder: str | None, card: int = 0) -> dict[str, list[str]]:
     """Command lines by kind of stressor, by stress-ng with its files in ``folder``, or by our own without."""
     commands: dict[str, list[str]] = {}
     if stress.cpu:
@@ -64,7 +64,7 @@ def commands_for(stress: Stress, size: Size, folder: str | None) -> dict[str, li
     if stress.disk:
         commands["disk"] = _ng_disk(_needed(folder, "disk"))
     if stress.gpu:
-        commands["gpu"] = [sys.executable, "-m", "littoral.profiling.gpu_burner", repr(float(stress.gpu))]
+        commands["gpu"] = [sys.executable, "-m", "littoral.profiling.gpu_burner", repr(float(stress.gpu)), str(card)]
     return commands
 
 

@@ -39,7 +39,8 @@ def space_of(job: Job, server: str) -> Space:
         )
     least = min(job.continuum.device(name).largest_batch(footprint) for name in workers)
     ladder = tuple(size for size in LADDER if size <= min(least, footprint.samples // len(workers)))
-    return Space(workers=workers, server=server, batches=ladder or (1,), bandwidth=has_stress_ng())
+    return Space(workers=workers, server=server, batches=ladder or (1,), bandwidth=has_stress_ng(),
+                 cards=tuple(name for name in workers if job.continuum.device(name).card is not None))  # fmt: skip
 
 
 def server_of(job: Job) -> str:

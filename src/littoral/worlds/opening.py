@@ -13,6 +13,7 @@ from littoral.learning.mathematics import RealMathematics
 from littoral.learning.task import Task
 from littoral.planning.plan import Plan
 from littoral.strategies.strategy import make_strategy
+from littoral.worlds.processes.cards import Cards, cards_for
 from littoral.worlds.processes.faults import check_faults
 from littoral.worlds.processes.ground import Ground
 from littoral.worlds.processes.launch import Forge, Launcher
@@ -32,10 +33,12 @@ def open_live(
 ) -> Iterator[Session]:  # fmt: skip
     """A live run that has not begun; a ``launcher`` and a ``ground`` that are given are used and left as they are."""
     check_faults(job, lab or (ground is not None and ground.lab is not None))
+    cards = Cards()
     with ExitStack() as stack:
         if world == "processes":
             launcher = launcher or stack.enter_context(Forge())
             ground = ground or Ground(stack.enter_context(_lab(job, plan, seed)) if lab else None)
+            cards = stack.enter_context(cards_for([job.continuum.device(worker.device) for worker in plan.workers]))
         elif world == "ray":
             from littoral.worlds.ray.cluster import RayGround, join
             from littoral.worlds.ray.launch import RayLauncher
@@ -50,7 +53,7 @@ def open_live(
         session = Session(
             job=job, plan=plan, strategy=strategy, mathematics=RealMathematics(task, plan, seed, recipe),
             keeper=keeper, seed=seed, launcher=launcher, ground=ground, folder=folder,
-            struck=struck,
+            struck=struck, cards=cards,
         )  # fmt: skip
         with closing(session):
             yield session

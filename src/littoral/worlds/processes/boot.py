@@ -38,6 +38,9 @@ class Boot(msgspec.Struct, frozen=True, kw_only=True):
     largest_message: int
     app: App | None = None
     cores: float = 1.0  # of this machine that the device has
+    threads: int = 1  # to compute with
+    card: int | None = None  # to compute on
+    environment: dict[str, str] = {}
 
 
 def encode(boot: Boot) -> bytes:

@@ -79,6 +79,8 @@ class Crew:
             paths=tuple(sys.path), pantry=str(session.folder / "pantry" / seat.name) if session.folder else "",
             largest_message=session.largest_message, app=seat.app,
             cores=device.cpu if session.ground.lab and device and device.cpu else 1.0,
+            threads=max(1, int(device.cpu or 1)) if device else 1, card=device.card if device else None,
+            environment=session.cards.environment(device) if device else {},
         )  # fmt: skip
         session.launcher.start(seat.name, seat.device, boot)
 

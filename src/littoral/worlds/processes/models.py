@@ -27,7 +27,7 @@ def build(
     boot: Boot, strategy: Strategy, send: Send, report: Callable[[Event], None], clock: Callable[[], float]
 ) -> tuple[Any, Pantry | None]:
     """A worker's or server's model, and where its samples come from if not from its own disk."""
-    torch.set_num_threads(1)
+    torch.set_num_threads(boot.threads)
     task = load_task(boot.task, boot.task_options, boot.recipe)
     recipe = strategy.tune(task.recipe, len(boot.plan.workers))
     seed = _model_seed(boot)
@@ -36,12 +36,12 @@ def build(
             initial = Replica(task, seed)
             part = initial.vector[server.start : server.stop].clone()
             return Holder(part, recipe, initial.trained - server.start), None
+    card = None if boot.card is None else f"cuda:{boot.card}"
     store = boot.plan.worker(boot.node).store
     if store is None:
         dataset = task.data()
-        return Learner(
-            task, Shards(dataset, shard_indices(boot.plan, boot.seed, dataset), boot.seed), seed, recipe
-        ), None
+        shards = Shards(dataset, shard_indices(boot.plan, boot.seed, dataset), boot.seed)
+        return Learner(task, shards, seed, recipe, card), None
 
     def fetched(size: int, start: float) -> None:
         report(Fetched(clock(), boot.node, size, start))
@@ -52,7 +52,7 @@ def build(
         per_block=_per_block(task), edition=edition(boot.task, boot.task_options, boot.plan, boot.seed),
         clock=clock, fetched=fetched,
     )  # fmt: skip
-    return Learner(task, pantry, seed, recipe), pantry
+    return Learner(task, pantry, seed, recipe, card), pantry
 
 
 def store_desk(boot: Boot, send: Send) -> StoreDesk:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from typing import Any
 
@@ -17,6 +18,7 @@ def main(boot: Boot) -> None:
     from littoral.worlds.lab.places import enter
 
     enter(boot.place)
+    os.environ.update(boot.environment)
     for path in reversed(boot.paths):
         if path not in sys.path:
             sys.path.insert(0, path)

@@ -22,6 +22,7 @@ from littoral.planning.plan import Plan
 from littoral.strategies.strategy import Strategy
 from littoral.worlds.node import Message
 from littoral.worlds.processes.books import Books
+from littoral.worlds.processes.cards import Cards
 from littoral.worlds.processes.clock import RunClock
 from littoral.worlds.processes.control import (
     COORDINATOR,
@@ -66,10 +67,10 @@ class Session:
 
     def __init__(
         self, *, job: Job, plan: Plan, strategy: Strategy, mathematics: Any, keeper: Any, seed: int,
-        launcher: Launcher, ground: Ground, folder: Path | None = None, struck: int = 0,
+        launcher: Launcher, ground: Ground, folder: Path | None = None, struck: int = 0, cards: Cards = Cards(),
     ) -> None:  # fmt: skip
         self.job, self.plan, self.strategy, self.mathematics, self.seed = job, plan, strategy, mathematics, seed
-        self.launcher, self.ground, self.folder = launcher, ground, folder
+        self.launcher, self.ground, self.folder, self.cards = launcher, ground, folder, cards
         self.clock = RunClock(time.monotonic())
         self.keys, self.address = new_keys(), ""
         self.largest_message = 4 * mathematics.length + MESSAGE_ROOM
