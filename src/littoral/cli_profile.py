@@ -67,6 +67,7 @@ def profile_sweep(
 def profile_fit(
     folder: Folder,
     trials: Annotated[int, typer.Option(help="Models to try per function.", min=1)] = 30,
+    jobs: Annotated[int, typer.Option(help="Functions to choose for at once.", min=1)] = 1,
     seed: SeedOption = 0,
 ) -> None:
     """Choose a model for every function, by its error on stress points it has not seen, and print the table."""
@@ -75,7 +76,7 @@ def profile_fit(
     from littoral.profiling.profile import load as load_profile
     from littoral.profiling.profile import save
 
-    profile = fit(load_profile(folder), budget=Budget(trials=trials), seed=seed)
+    profile = fit(load_profile(folder), budget=Budget(trials=trials), seed=seed, jobs=jobs)
     save(profile, folder)
     profile_table(folder)
 

@@ -165,6 +165,8 @@ HEAD = "sites: [{name: plant}, {name: region}]\ndevices:\n- {name: a, site: plan
         ("site: plant, kind: t4, memory: 0x" + "f" * 5000, ("memory: a huge number is not a size",)),
         ("site: plant, kind: t4, cpu: 0", ("cpu: 0 is out of range",)),
         ("site: plant, kind: t4, cpu: half", ("cpu: expected a number",)),
+        ("site: plant, kind: t4, card: -1", ("card: -1 is too small",)),
+        ("site: plant, kind: t4, card: 0, card_share: 1.5", ("card_share: 1.5 is out of range",)),
         ("site: plant, kind: t4, load: 1.5", ("load", "between 0 and 1")),
         ("site: plant, kind: t4, load: -0.1", ("load", "between 0 and 1")),
         ("site: plant, kind: t4, uplink: 0 Mbit/s", ("uplink: the rate is zero",)),

@@ -67,6 +67,8 @@ def continuums(draw: st.DrawFn) -> Continuum:
             jitter=draw(st.floats(0, 2)),
             kind=draw(names),
             cpu=draw(st.none() | st.floats(1e-3, 1e3)),
+            card=(card := draw(st.none() | st.integers(0, 7))),
+            card_share=1.0 if card is None else draw(st.floats(0.01, 1.0)),
         )
         for name in things[:count]
     ]

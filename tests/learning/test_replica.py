@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from littoral.errors import InputError
-from littoral.learning.replica import Replica
+from littoral.learning.replica import Replica, Twin
 from littoral.learning.task import load_task
 from littoral.tasks.synthetic import Synthetic
 
@@ -142,3 +142,16 @@ def test_evaluation_uses_the_running_statistics_and_leaves_them() -> None:
         output = replica.model.eval()(data.test_x)
     assert result.accuracy == pytest.approx((output.argmax(1) == data.test_y).float().mean().item())
     assert result.loss == pytest.approx(nn.functional.cross_entropy(output, data.test_y).item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("model", ["lenet", "resnet8"])
+def test_a_twin_computes_the_same_gradient_elsewhere(model: str) -> None:
+    task = load_task("littoral.tasks.digits", {"model": model})
+    data, here, twin = task.data(), Replica(task, 3), Twin(task, "cuda:0" if torch.cuda.is_available() else "cpu")
+    x, y = data.train_x[:16], data.train_y[:16]
+    vector = here.vector.clone()
+    for _ in range(2):  # the second one from where the first has left nothing behind
+        (there, loss), (mine, own_loss) = twin.gradient(here.vector, x, y), here.gradient(x, y)
+        torch.testing.assert_close(there, mine, rtol=1e-2, atol=5e-3)  # a card's convolutions round to ten bits
+        assert loss == pytest.approx(own_loss, rel=1e-3)
+        assert there.device.type == "cpu" and torch.equal(here.vector, vector)

@@ -46,6 +46,13 @@ def test_points_are_the_same_for_a_seed_and_differ_between_seeds() -> None:
     assert first == again and first != other
 
 
+def test_cards_are_stressed_where_they_are() -> None:
+    some = list(islice(points(replace(SPACE, cards=("b",))), 64))
+    assert {point.stress[device].gpu for point in some for device in ("a", "c", "hub")} == {0.0}
+    busy = [point.stress["b"].gpu for point in some]
+    assert min(busy) < 0.05 and max(busy) > 0.85 and 0.4 < np.mean(busy) < 0.5
+
+
 def test_the_least_known_point_is_far_from_the_known() -> None:
     def point(number: int, cpu: float) -> Point:
         return Point(number=number, stress={"a": Stress(cpu=cpu)}, batches={"a": 16})
@@ -135,7 +142,8 @@ def test_what_is_varied_follows_from_the_job() -> None:
     space = space_of(job, server)
     assert server == "hub" and space.workers == ("w-1", "w-2", "w-3")
     assert kinds_of(job, space.workers) == {"w-1": "w", "w-2": "w", "w-3": "w"}
-    assert space.batches == (4, 8, 16, 32, 64)  # a third of 240 samples at most
+    assert space.batches == (1, 2, 4, 8, 16, 32)  # of a recipe's 8
+    assert space_of(replace(job, batch=64), server).batches == (8, 16, 32, 64)  # a third of 240 samples at most
 
 
 @pytest.mark.parametrize(

@@ -110,8 +110,8 @@ class Twin:
     def __init__(self, task: Task, card: str) -> None:
         self._card = torch.device(card)
         self._replica = Replica(task, 0)
-        self._replica.model.to(self._card)
-        self._replica.adopt(self._replica.vector.to(self._card))
+        self._replica.adopt(self._replica.vector.to(self._card))  # first: moving a model replaces its buffers
+        self._replica.model.to(self._card)  # the rest: buffers of whole numbers
 
     def gradient(self, vector: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, float]:
         """What this batch says of a model in main memory."""

@@ -7,7 +7,10 @@ and says besides the mean where nine in ten new measurements would lie.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
 from typing import Protocol
 
 import numpy as np
@@ -60,10 +63,14 @@ class Estimate:
     known: bool
 
 
-def fit(profile: Profile, *, budget: Budget | None = None, seed: int = 0) -> Profile:
-    """The profile with a model chosen for each function of each pair and app."""
-    choices = {key: search(data, budget=budget, seed=seed) for key, data in _everything(profile)}
-    return replace(profile, choices=choices)
+def fit(profile: Profile, *, budget: Budget | None = None, seed: int = 0, jobs: int = 1) -> Profile:
+    """The profile with a model chosen for each function of each pair and app, by so many processes at once."""
+    keys, tables = zip(*_everything(profile), strict=True)
+    find = partial(search, budget=budget, seed=seed)
+    if jobs == 1:
+        return replace(profile, choices=dict(zip(keys, map(find, tables), strict=True)))
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        return replace(profile, choices=dict(zip(keys, pool.map(find, tables), strict=True)))
 
 
 def estimators(profile: Profile, kind: str, task: str, *, guess: Workload | None = None) -> Estimators:

@@ -6,6 +6,7 @@ device's state then is, the probe tells.
 
 from __future__ import annotations
 
+import functools
 import logging
 import shutil
 import subprocess
@@ -62,6 +63,12 @@ class Running:
         return self._told
 
 
+@functools.cache
+def _tell_of_own() -> None:
+    """Once."""
+    _log.warning("stress-ng is not installed: own stressors for processor and memory")
+
+
 @contextmanager
 def stressed(
     stress: Stress, place: Place | None = None, *, stress_ng: bool | None = None, card: int = 0
@@ -71,7 +78,7 @@ def stressed(
     ``stress_ng`` False asks for our own burners; None takes stress-ng if it is there, and says so in the log if not.
     """
     if stress_ng is None and not (stress_ng := has_stress_ng()):
-        _log.warning("stress-ng is not installed: own stressors for processor and memory")
+        _tell_of_own()
     size = size_of(place)
     folder = tempfile.mkdtemp(prefix="littoral-stress-", dir=_disk_folder())
     try:

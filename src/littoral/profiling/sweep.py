@@ -19,7 +19,7 @@ from littoral.profiling.stressors import has_stress_ng
 EVENLY = 24  # points that fill the space before doubts choose
 CANDIDATES = 12  # among which they choose
 ATTEMPTS = 2
-LADDER = (4, 8, 16, 32, 64, 128)
+LADDER = (1 / 8, 1 / 4, 1 / 2, 1, 2, 4)  # times the job's batch: what planners choose from
 
 Tell = Callable[[str], None]
 
@@ -38,7 +38,8 @@ def space_of(job: Job, server: str) -> Space:
             "no device is left to train", remedy="describe at least one besides the server's", key="workers"
         )
     least = min(job.continuum.device(name).largest_batch(footprint) for name in workers)
-    ladder = tuple(size for size in LADDER if size <= min(least, footprint.samples // len(workers)))
+    sizes = dict.fromkeys(max(1, int(factor * (job.batch or task.recipe.batch))) for factor in LADDER)
+    ladder = tuple(size for size in sizes if size <= min(least, footprint.samples // len(workers)))
     return Space(workers=workers, server=server, batches=ladder or (1,), bandwidth=has_stress_ng(),
                  cards=tuple(name for name in workers if job.continuum.device(name).card is not None))  # fmt: skip
 
