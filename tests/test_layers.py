@@ -41,7 +41,7 @@ ORDER = [
     ["rundir"],
     ["run", "rehearsal", "deciding"],
     ["testing"],
-    ["fidelity", "profiling.appbench", "profiling.design", "profiling.bench", "profiling.sweep"],
+    ["fidelity", "experiments", "profiling.appbench", "profiling.design", "profiling.bench", "profiling.sweep"],
     ["compare", "reports", "terminal"],
     ["arguments", "interruption", "cli_profile", "cli"],
     ["__main__", "__init__"],

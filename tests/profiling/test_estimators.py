@@ -13,7 +13,7 @@ from synthetic import Machine, app_rows, exec_s, noise_floor, stressed, training
 
 from littoral.errors import InputError
 from littoral.profiling.estimators import Estimate, Estimators, estimators
-from littoral.profiling.features import TRAINING, Company, app_data, function, training_data
+from littoral.profiling.features import TRAINING, Company, app_data, app_of, function, training_data
 from littoral.profiling.fitted import relative_errors
 from littoral.profiling.profile import Profile
 from littoral.profiling.rows import State
@@ -36,9 +36,9 @@ class Weight:
 # -- recovery and coverage --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*TRAINING, "exec:sift"])
+@pytest.mark.parametrize("name", [*TRAINING, "exec:sift", "tail:sift"])
 def test_unseen_points_are_predicted_near_the_noise_and_covered(nano: Estimators, name: str) -> None:
-    app = name.startswith("exec:")
+    app = app_of(name)
     data = app_data(function(name), FRESH_APPS) if app else training_data(function(name), FRESH)
     model = nano.estimator(name)
     noise = 0.02 if app or name in {"compute", "update"} else 0.01
@@ -201,7 +201,7 @@ def test_what_is_no_state_is_refused(nano: Estimators) -> None:
 def test_the_table_has_every_function(fitted: Profile) -> None:
     rows = table(fitted)
     assert [row.function for row in rows][:3] == ["EstComputeTime", "EstUpdateTime", "EstState cpu"]
-    assert rows[-1].function == "EstExecTime sift"
+    assert [row.function for row in rows][-2:] == ["EstExecTime sift", "95 % of sift within"]
     assert all((row.train_points, row.test_points) == (50, 10) for row in rows)
     assert all(row.mape < 0.04 for row in rows)
     assert "EstState memory" in show(rows) and "mean of all" in show(rows)

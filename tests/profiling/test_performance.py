@@ -76,7 +76,7 @@ def test_a_job_is_planned_from_its_profile(folder: Path, fitted: Profile) -> Non
 
 
 def test_measured_latencies_decide_who_works(folder: Path, fitted: Profile) -> None:
-    least = min(row.exec_s for row in fitted.apps)
+    least = min(row.tail_s for row in fitted.apps)
     plan = planned(nanos(folder, deadline_s=least / 2))
     assert {worker.device for worker in plan.workers} == {"w-2"}  # the app is on the other
 

@@ -84,18 +84,18 @@ def test_a_corrupt_row_is_named(tmp_path: Path, old: str, new: str, message: str
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-1.0"])
 def test_what_cannot_be_measured_is_refused(tmp_path: Path, value: str) -> None:
-    save(replace(SMALL, apps=(replace(SMALL.apps[0], exec_s=float(value)),)), tmp_path)
-    with pytest.raises(InputError, match=rf"apps\.csv:2: exec_s: '{value}' cannot be measured"):
+    save(replace(SMALL, apps=(replace(SMALL.apps[0], tail_s=float(value)),)), tmp_path)
+    with pytest.raises(InputError, match=rf"apps\.csv:2: tail_s: '{value}' cannot be measured"):
         load(tmp_path)
 
 
 def test_columns_are_checked(tmp_path: Path) -> None:
     save(SMALL, tmp_path)
-    _spoil(tmp_path, "apps.csv", 1, "exec_s", "exec_ss")
-    with pytest.raises(InputError, match=r"apps\.csv:1: column 'exec_ss' is unknown; did you mean 'exec_s'"):
+    _spoil(tmp_path, "apps.csv", 1, "tail_s", "tail_ss")
+    with pytest.raises(InputError, match=r"apps\.csv:1: column 'tail_ss' is unknown; did you mean 'tail_s'"):
         load(tmp_path)
-    _spoil(tmp_path, "apps.csv", 1, "exec_ss,", "")
-    with pytest.raises(InputError, match=r"apps\.csv:1: column 'exec_s' is missing"):
+    _spoil(tmp_path, "apps.csv", 1, "tail_ss,", "")
+    with pytest.raises(InputError, match=r"apps\.csv:1: column 'tail_s' is missing"):
         load(tmp_path)
 
 

@@ -34,7 +34,7 @@ def from_profile(job: Job, devices: Sequence[str]) -> Callable[[Sequence[str]], 
         apps = [(app.name, frozenset(i for i, d in enumerate(devices) if d in app.on)) for app in job.continuum.apps]
         for app, places in apps:
             for kind in dict.fromkeys(kinds[devices[i]] for i in sorted(places)):
-                known[kind].estimator(f"exec:{app}")
+                known[kind].estimator(f"tail:{app}")
     except InputError as error:
         raise InputError(error.found, file=error.file, line=error.line, remedy=error.remedy, key="profile") from error
     states = [_state(job, device, [row.before for row in profile.training_of(kinds[device], job.task)])
@@ -92,7 +92,7 @@ class ProfiledPerformance:
             if here.any():
                 table[here, column] = self._by_kind(
                     nodes[here], np.asarray(batches)[here],
-                    lambda one, states, b, app=app: one.exec_time(app, one.after(states, b), level=self._level).high,
+                    lambda one, states, b, app=app: one.tail_time(app, one.after(states, b), level=self._level).high,
                 )  # fmt: skip
         return table
 

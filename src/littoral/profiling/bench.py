@@ -99,10 +99,10 @@ class Bench:
             window = start, time.monotonic()
             before = {device: self._state(device, window, rates, None) for device in self._probes}
             peaks = {device: self._state(device, window, rates, PERCENTILE) for device in self._kinds}
-        apps = self._app_rows(point, *window, peaks)
+        apps = self._app_rows(point, *window, peaks, {})
         steps, window = self._train(point)
         during = {device: self._state(device, window, rates, PERCENTILE) for device in point.batches}
-        apps += self._app_rows(point, *window, during)
+        apps += self._app_rows(point, *window, during, point.batches)
         rows = [self._row(point, device, steps[device], before, during) for device in point.batches]
         return Measured(tuple(rows), tuple(apps))
 
@@ -204,14 +204,16 @@ class Bench:
             update_s=statistics.fmean(gaps or [0.0]), during=during[device], steps=len(steps),
         )  # fmt: skip
 
-    def _app_rows(self, point: Point, start: float, end: float, states: Mapping[str, State]) -> list[AppRow]:
+    def _app_rows(
+        self, point: Point, start: float, end: float, states: Mapping[str, State], batches: Mapping[str, int]
+    ) -> list[AppRow]:
         rows = []
         for bench in (bench for bench in self._apps if bench.device in states):
             latencies = bench.latencies(start, end)
             if latencies:
                 rows.append(AppRow(
                     point=point.number, device=bench.device, kind=self._kinds[bench.device], app=bench.app.name,
-                    state=states[bench.device], exec_s=float(np.quantile(latencies, 0.95)),
-                    mean_s=statistics.fmean(latencies), periods=len(latencies),
+                    beside=batches.get(bench.device, 0), state=states[bench.device], mean_s=statistics.fmean(latencies),
+                    tail_s=float(np.quantile(latencies, PERCENTILE)), periods=len(latencies),
                 ))  # fmt: skip
         return rows

@@ -23,6 +23,7 @@ from littoral.errors import InputError
 from littoral.profiling.automl import Budget, search
 from littoral.profiling.conformal import Calibrated
 from littoral.profiling.features import (
+    APP,
     FORETOLD,
     TRAINING,
     Columns,
@@ -31,6 +32,7 @@ from littoral.profiling.features import (
     Floats,
     States,
     app_data,
+    app_of,
     function,
     matrix,
     state_columns,
@@ -65,7 +67,7 @@ class Estimate:
 
 def fit(profile: Profile, *, budget: Budget | None = None, seed: int = 0, jobs: int = 1) -> Profile:
     """The profile with a model chosen for each function of each pair and app, by so many processes at once."""
-    keys, tables = zip(*_everything(profile), strict=True)
+    keys, tables = zip(*everything(profile), strict=True)
     find = partial(search, budget=budget, seed=seed)
     if jobs == 1:
         return replace(profile, choices=dict(zip(keys, map(find, tables), strict=True)))
@@ -95,7 +97,7 @@ class Estimators:
         self._ready: dict[str, Estimator] = {}
 
     def estimator(self, name: str) -> Estimator:
-        """One function by its name: compute, update, a metric of the state, or exec:APP."""
+        """One function by its name: compute, update, a metric of the state, exec:APP or tail:APP."""
         if name not in self._ready:
             self._ready[name] = self._made(name)
         return self._ready[name]
@@ -131,8 +133,12 @@ class Estimators:
         return state_columns(before) | foretold
 
     def exec_time(self, app: str, state: States, *, level: float = 0.9) -> Estimate:
-        """Seconds (95th percentile of its latencies) that an app takes in a state."""
+        """Seconds that an app takes in a state, on the mean."""
         return self._asked(f"exec:{app}", matrix(function(f"exec:{app}"), state), level)
+
+    def tail_time(self, app: str, state: States, *, level: float = 0.9) -> Estimate:
+        """Seconds that 95 of 100 of its periods take at most."""
+        return self._asked(f"tail:{app}", matrix(function(f"tail:{app}"), state), level)
 
     def max_batch(
         self, before: States, *, limit: float = 0.9, level: float | None = 0.9, most: int | None = None
@@ -171,29 +177,30 @@ class Estimators:
         return Estimate(mean=model.predict(X), low=low, high=high, known=model.known)
 
     def _made(self, name: str) -> Estimator:
-        if name.startswith("exec:"):
-            return self._app(name.removeprefix("exec:"))
+        if app_of(name):
+            return self._app(name)
         if self._guess is not None and self._described is not None:
             return Prior(name, self._described, self._guess)
         rows = self._profile.training_of(self.kind, self.task)
         choice = self._profile.choices[Key(self.kind, self.task, name)]
         return Calibrated(choice.recipe, training_data(function(name), rows))
 
-    def _app(self, app: str) -> Estimator:
-        choice = self._profile.choices.get(Key(self.kind, "", f"exec:{app}"))
+    def _app(self, name: str) -> Estimator:
+        app, choice = app_of(name), self._profile.choices.get(Key(self.kind, "", name))
         if choice is None:
             remedy = f"measure it and fit; {suggest(app, self._profile.apps_of(self.kind))}"
             raise InputError(f"no model of app {app!r} on {self.kind}", remedy=remedy)
         rows = self._profile.app_rows_of(self.kind, app)
-        return Calibrated(choice.recipe, app_data(function(f"exec:{app}"), rows))
+        return Calibrated(choice.recipe, app_data(function(name), rows))
 
 
-def _everything(profile: Profile) -> Iterator[tuple[Key, Data]]:
+def everything(profile: Profile) -> Iterator[tuple[Key, Data]]:
+    """What there is to learn: every function, with its rows."""
     for kind, task in profile.pairs():
         rows = profile.training_of(kind, task)
         for name in TRAINING:
             yield Key(kind, task, name), training_data(function(name), rows)
     for kind in sorted({row.kind for row in profile.apps}):
         for app in profile.apps_of(kind):
-            asked = function(f"exec:{app}")
-            yield Key(kind, "", asked.name), app_data(asked, profile.app_rows_of(kind, app))
+            for asked in (function(f"{each}:{app}") for each in APP):
+                yield Key(kind, "", asked.name), app_data(asked, profile.app_rows_of(kind, app))

@@ -8,7 +8,7 @@ batches, and update time goes up with the ones and down with the others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,7 @@ SIZES = frozenset({"batch", "batch_mean", "batch_max"})
 SERVER = ("cpu", "pressure", "load", "network_bytes_per_s")
 FORETOLD = ("cpu", "gpu", "memory", "gpu_memory", "pressure", "load")  # of the state during training
 TRAINING = ("compute", "update", *FORETOLD)
+APP = ("exec", "tail")  # before a colon and an app's name: the mean of its latencies, and their 95th percentile
 _UPDATE = (*STATE, "batch", *(f"server_{name}" for name in SERVER), "workers", "batch_mean", "batch_max")
 _SHARE_FLOOR = 0.01  # of full scale: errors of smaller shares are taken relative to this
 _TIME_FLOOR = 1e-6  # seconds
@@ -62,15 +63,25 @@ def state_function(metric: str) -> Function:
     return Function(name=metric, columns=(*STATE, "batch"), signs=signs, floor=_SHARE_FLOOR, most=most)
 
 
-def app_function(app: str) -> Function:
-    """The execution time of an app, from the state."""
-    return Function(name=f"exec:{app}", columns=STATE, signs={})
+def app_function(name: str) -> Function:
+    """A latency of an app, from the state."""
+    return Function(name=name, columns=STATE, signs={})
+
+
+def app_of(name: str) -> str:
+    """The app that a function is of, if any.
+
+    >>> app_of("tail:sift"), app_of("cpu")
+    ('sift', '')
+    """
+    prefix, _, app = name.partition(":")
+    return app if prefix in APP else ""
 
 
 def function(name: str) -> Function:
     """The function of that name."""
-    if name.startswith("exec:"):
-        return app_function(name.removeprefix("exec:"))
+    if app_of(name):
+        return app_function(name)
     return {"compute": COMPUTE, "update": UPDATE}.get(name) or state_function(name)
 
 
@@ -83,22 +94,19 @@ class Data:
     X: Floats
     y: Floats
     points: NDArray[np.int64]
+    settings: NDArray[np.int64]  # rows that differ by nothing that was set share a number
     floor: float = _TIME_FLOOR
     most: float = np.inf
 
     def rows(self, chosen: Mask) -> Data:
         """Some of the rows."""
-        return self._with(self.columns, self.signs, self.X[chosen], self.y[chosen], self.points[chosen])
+        parts = {name: getattr(self, name)[chosen] for name in ("X", "y", "points", "settings")}
+        return replace(self, **parts)
 
     def only(self, columns: Sequence[str]) -> Data:
         """Some of the columns."""
         at = [self.columns.index(name) for name in columns]
-        return self._with(tuple(columns), tuple(self.signs[i] for i in at), self.X[:, at], self.y, self.points)
-
-    def _with(
-        self, columns: tuple[str, ...], signs: tuple[int, ...], X: Floats, y: Floats, points: NDArray[np.int64]
-    ) -> Data:
-        return Data(columns=columns, signs=signs, X=X, y=y, points=points, floor=self.floor, most=self.most)
+        return replace(self, columns=tuple(columns), signs=tuple(self.signs[i] for i in at), X=self.X[:, at])
 
 
 def training_data(asked: Function, rows: Sequence[TrainingRow]) -> Data:
@@ -113,13 +121,14 @@ def training_data(asked: Function, rows: Sequence[TrainingRow]) -> Data:
         batch_mean=company[1] / company[0],
         batch_max=company[2],
     )
-    return _data(asked, X, [_target(asked.name, row) for row in rows], [row.point for row in rows])
+    return _data(asked, X, [_target(asked.name, row) for row in rows], rows, [row.batch for row in rows])
 
 
 def app_data(asked: Function, rows: Sequence[AppRow]) -> Data:
-    """What app rows say about its execution time."""
+    """What app rows say about one of its latencies."""
     X = matrix(asked, state_columns([row.state for row in rows]))
-    return _data(asked, X, [row.exec_s for row in rows], [row.point for row in rows])
+    latencies = [row.tail_s if asked.name.startswith("tail:") else row.mean_s for row in rows]
+    return _data(asked, X, latencies, rows, [row.beside for row in rows])
 
 
 def matrix(asked: Function, state: States, *, server: States | None = None, **others: ArrayLike) -> Floats:
@@ -164,14 +173,18 @@ def _target(name: str, row: TrainingRow) -> float:
     return row.update_s if name == "update" else float(getattr(row.during, name))
 
 
-def _data(asked: Function, X: Floats, y: Sequence[float], points: Sequence[int]) -> Data:
+def _data(
+    asked: Function, X: Floats, y: Sequence[float], rows: Sequence[TrainingRow | AppRow], batches: Sequence[int]
+) -> Data:
     signs = tuple(asked.signs.get(name, 0) for name in asked.columns)
+    names = [f"{row.point}/{row.device}/{batch}" for row, batch in zip(rows, batches, strict=True)]
     return Data(
         columns=asked.columns,
         signs=signs,
         X=X,
         y=np.asarray(y, float),
-        points=np.asarray(points, np.int64),
+        points=np.array([row.point for row in rows], np.int64),
+        settings=np.unique(names, return_inverse=True)[1],
         floor=asked.floor,
         most=asked.most,
     )

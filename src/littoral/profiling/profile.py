@@ -17,7 +17,7 @@ import msgspec
 from littoral.errors import InputError
 from littoral.profiling.automl import Choice
 from littoral.profiling.families import FAMILIES
-from littoral.profiling.features import TRAINING, function
+from littoral.profiling.features import TRAINING, app_of, function
 from littoral.profiling.rows import AppRow, TrainingRow
 from littoral.profiling.sheets import read, written
 
@@ -113,7 +113,7 @@ def _check(entry: _Entry, path: Path) -> None:
         raise InputError(f"unknown family or settings for {entry.function!r}", file=path, remedy=_AGAIN)
     if any(recipe.settings[name] not in values for name, values in family.space.items()):
         raise InputError(f"settings out of range for {entry.function!r}", file=path, remedy=_AGAIN)
-    if not entry.function.startswith("exec:") and entry.function not in TRAINING:
+    if not app_of(entry.function) and entry.function not in TRAINING:
         raise InputError(f"unknown function {entry.function!r}", file=path, remedy=_AGAIN)
     if not set(recipe.columns) <= set(function(entry.function).columns):
         raise InputError(f"unknown columns for {entry.function!r}", file=path, remedy=_AGAIN)

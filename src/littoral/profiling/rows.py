@@ -58,7 +58,8 @@ class AppRow:
     device: str
     kind: str
     app: str
+    beside: int  # the batch of the training beside it; 0: none
     state: State  # 95th percentiles, with the app running
-    exec_s: float  # 95th percentile of its periods' latencies
-    mean_s: float
+    mean_s: float  # of its periods' latencies
+    tail_s: float  # their 95th percentile
     periods: int

@@ -1,0 +1,176 @@
+"""Deep-Edge's random experiments on a profile of one's own: how much does each solver gain, and who breaks a rule?
+
+One worker of the quickest kind and three of the next one, as in the paper. Every worker runs the profiled app and is in
+a state that was measured under random stress, without training; none misses its deadline before training begins. All
+schemes are judged by the same learned functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+
+import numpy as np
+
+from littoral.errors import Infeasible, InputError
+from littoral.planning import deepedge
+from littoral.planning.exact import solve_exact
+from littoral.planning.instance import Array, Floats, Instance, Ints, Placement, Scheme, violations
+from littoral.planning.profiled import ProfiledPerformance
+from littoral.planning.search import search
+from littoral.planning.simple import solve_fair
+from littoral.profiling.estimators import Estimators, estimators
+from littoral.profiling.profile import Profile
+from littoral.profiling.rows import State
+
+SAMPLES, WORKERS, COUNT = 3855, 4, 120  # the paper's
+CALM = 0.9  # of the measured latencies keep a deadline that nobody gave
+SOLVERS: Mapping[str, Callable[[Instance], Scheme]] = {
+    "fair": solve_fair,
+    "deepedge-paper": deepedge.solve_paper,
+    "deepedge": deepedge.solve,
+    "search": search,
+    "exact": solve_exact,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One experiment: epoch seconds by solver (infinite where it finds nothing), and who breaks a rule."""
+
+    kinds: tuple[str, ...]
+    epoch_s: dict[str, float]
+    broken: dict[str, bool]
+    idle: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What all experiments have in common."""
+
+    profile: Profile
+    kinds: tuple[str, ...]
+    app: str
+    deadline_s: float
+    seed: int = 0
+    known: dict[str, Estimators] = field(default_factory=dict)
+
+    def estimators(self, kind: str) -> Estimators:
+        """Of a kind, fitted once."""
+        if kind not in self.known:
+            self.known[kind] = estimators(self.profile, kind, self.profile.training[0].task)
+        return self.known[kind]
+
+
+def setting_of(
+    profile: Profile, *, kinds: Sequence[str] = (), deadline_s: float | None = None, seed: int = 0
+) -> Setting:
+    """A setting, from what a profile has."""
+    if not profile.apps:
+        raise InputError("the profile has no app", remedy="profile a job with an app: its deadline is what binds")
+    pace: dict[str, float] = {
+        kind: float(np.mean([row.compute_s for row in profile.training if row.kind == kind]))
+        for kind, _ in profile.pairs()
+    }
+    quick = sorted(pace, key=lambda kind: pace[kind])
+    for kind in kinds:
+        if kind not in pace:
+            raise InputError(f"nothing was measured on {kind}", remedy=f"choose from: {', '.join(quick)}")
+    chosen = tuple(kinds) or (quick[0], *[quick[min(1, len(quick) - 1)]] * (WORKERS - 1))
+    alone = [row.tail_s for row in profile.apps if row.kind in chosen and not row.beside]
+    deadline = float(np.quantile(alone, CALM)) if deadline_s is None else deadline_s
+    return Setting(profile=profile, kinds=chosen, app=profile.apps[0].app, deadline_s=deadline, seed=seed)
+
+
+def experiments(setting: Setting, count: int = COUNT, *, jobs: int = 1) -> Iterator[Outcome]:
+    """The outcomes, one after the other, by so many processes."""
+    if jobs == 1:
+        yield from map(partial(experiment, setting), range(count))
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_share, initargs=(setting,)) as pool:
+        yield from pool.map(_shared_experiment, range(count))
+
+
+_setting: list[Setting] = []  # of this process: models are fitted once in each
+
+
+def _share(setting: Setting) -> None:
+    _setting.append(setting)
+
+
+def _shared_experiment(number: int) -> Outcome:
+    return experiment(_setting[0], number)
+
+
+def experiment(setting: Setting, number: int) -> Outcome:
+    """All solvers on one random cluster."""
+    instance = instance_of(setting, np.random.default_rng((setting.seed, number)))
+    outcome = Outcome(kinds=setting.kinds, epoch_s={}, broken={}, idle={})
+    for name, solve in SOLVERS.items():
+        try:
+            scheme = solve(instance)
+        except Infeasible:
+            outcome.epoch_s[name], outcome.broken[name], outcome.idle[name] = np.inf, False, len(setting.kinds)
+            continue
+        outcome.epoch_s[name] = scheme.epoch_s
+        outcome.broken[name] = bool(violations(instance, scheme))
+        outcome.idle[name] = len(setting.kinds) - len(scheme.workers)
+    return outcome
+
+
+def instance_of(setting: Setting, dice: np.random.Generator) -> Instance:
+    """A random cluster, as it is before training."""
+    profile, kinds = setting.profile, setting.kinds
+    states = [_calm(setting, kind, dice) for kind in kinds]
+    server = profile.training[int(dice.integers(len(profile.training)))].server
+    known = {kind: setting.estimators(kind) for kind in dict.fromkeys(kinds)}
+    model = ProfiledPerformance(known, kinds, states, [server], [(setting.app, frozenset(range(len(kinds))))])
+    ladder = tuple(sorted({row.batch for row in profile.training}))
+    return Instance(
+        names=tuple(f"{kind}-{i + 1}" for i, kind in enumerate(kinds)), samples=SAMPLES, performance=_Remembered(model),
+        ladder=ladder, batch_least=ladder[0], batch_most=ladder[-1], apps=(setting.app,),
+        deadlines=np.full((len(kinds), 1), setting.deadline_s),
+    )  # fmt: skip
+
+
+def _calm(setting: Setting, kind: str, dice: np.random.Generator) -> State:
+    """A measured state in which the app keeps its deadline."""
+    rows = [row for row in setting.profile.training if row.kind == kind]
+    states: list[State] = [rows[i].before for i in dice.permutation(len(rows))]
+    tails = setting.estimators(kind).tail_time(setting.app, states).high
+    for state, tail in zip(states, tails, strict=True):
+        if tail <= setting.deadline_s:
+            return state
+    found = f"no measured state of {kind} lets {setting.app} keep {setting.deadline_s:g} s"
+    raise InputError(found, remedy=f"give a longer deadline: its shortest tail is {tails.min():.3g} s")
+
+
+class _Remembered:
+    """Answers that were given before are given again: solvers ask about the same batches many times."""
+
+    def __init__(self, model: ProfiledPerformance) -> None:
+        self._model = model
+        self._known: dict[tuple[object, ...], Array] = {}
+
+    def compute_seconds(self, nodes: Ints, batches: Array) -> Floats:
+        key = "compute", nodes.tobytes(), np.asarray(batches, float).tobytes()
+        return self._answer(key, lambda: self._model.compute_seconds(nodes, batches))
+
+    def update_seconds(self, nodes: Ints, batches: Array, servers: Placement) -> Floats:
+        key = "update", nodes.tobytes(), np.asarray(batches, float).tobytes(), np.shape(batches), servers
+        return self._answer(key, lambda: self._model.update_seconds(nodes, batches, servers))
+
+    def largest_batch(self, nodes: Ints) -> Ints:
+        return self._answer(("largest", nodes.tobytes()), lambda: self._model.largest_batch(nodes))
+
+    def latencies(self, nodes: Ints, batches: Array) -> Floats:
+        key = "latencies", nodes.tobytes(), np.asarray(batches, float).tobytes()
+        return self._answer(key, lambda: self._model.latencies(nodes, batches))
+
+    def _answer(self, key: tuple[object, ...], ask: Callable[[], Array]) -> Array:
+        if key not in self._known:
+            self._known[key] = ask()
+        return self._known[key]

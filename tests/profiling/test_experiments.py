@@ -1,0 +1,60 @@
+"""Random experiments on a profile: nobody beats the optimum, ours is never slower than Deep-Edge's, rules are kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from littoral.errors import InputError
+from littoral.experiments import SAMPLES, SOLVERS, Outcome, Setting, experiments, instance_of, setting_of
+from littoral.profiling.profile import Profile
+
+KIND = "jetson-nano"
+
+
+@pytest.fixture(scope="module")
+def setting(fitted: Profile) -> Setting:
+    return setting_of(fitted, seed=5)
+
+
+@pytest.fixture(scope="module")
+def outcomes(setting: Setting) -> list[Outcome]:
+    return list(experiments(setting, 3))
+
+
+def test_better_solvers_are_never_slower(outcomes: list[Outcome]) -> None:
+    for outcome in outcomes:
+        assert outcome.epoch_s.keys() == SOLVERS.keys() and outcome.kinds == (KIND,) * 4
+        assert outcome.epoch_s["exact"] <= outcome.epoch_s["search"] * (1 + 1e-9)
+        assert outcome.epoch_s["search"] <= outcome.epoch_s["deepedge"] * (1 + 1e-9)
+        assert not any(outcome.broken[name] for name in ("deepedge", "search", "exact"))
+    assert np.isfinite([outcome.epoch_s["exact"] for outcome in outcomes]).any()
+
+
+def test_several_processes_find_the_same(setting: Setting, outcomes: list[Outcome]) -> None:
+    assert list(experiments(replace(setting, known={}), 2, jobs=2)) == outcomes[:2]
+
+
+def test_nobody_is_late_before_training(setting: Setting) -> None:
+    instance = instance_of(setting, np.random.default_rng(1))
+    assert instance.samples == SAMPLES and (instance.deadlines == setting.deadline_s).all()
+    one = setting.estimators(KIND)
+    alone = np.array([row.tail_s for row in setting.profile.apps])
+    assert np.mean(alone <= setting.deadline_s) == pytest.approx(0.9, abs=0.02)
+    states = [row.before for row in setting.profile.training]
+    assert (one.tail_time("sift", states).high > setting.deadline_s).any()  # or the test would say nothing
+    other = instance_of(setting, np.random.default_rng(2))
+    batches = np.full(4, 8)
+    first, second = (each.performance.compute_seconds(np.arange(4), batches) for each in (instance, other))
+    assert not np.allclose(first, second)
+
+
+def test_what_cannot_be_tried_is_refused(fitted: Profile, setting: Setting) -> None:
+    with pytest.raises(InputError, match="nothing was measured on nana"):
+        setting_of(fitted, kinds=["nana"])
+    with pytest.raises(InputError, match="has no app"):
+        setting_of(replace(fitted, apps=()))
+    with pytest.raises(InputError, match="lets sift keep 1e-05 s"):
+        instance_of(replace(setting, deadline_s=1e-5), np.random.default_rng(0))
