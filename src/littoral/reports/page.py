@@ -44,31 +44,33 @@ def write_report(folders: list[Path], out: Path, png: bool = False) -> list[Path
     """
     if not folders:
         raise InputError("no run was named", remedy="name one or more folders that 'littoral run' wrote")
-    for package, needed in (("plotly", True), ("matplotlib", png)):
-        if needed and find_spec(package) is None:
-            raise MissingExtra(package, "report", "a report")
+    need("plotly", *(("matplotlib",) if png else ()))
     stories = [read_story(folder) for folder in folders]
-    page = out / "report.html" if out.is_dir() else out
+    page = page_file(out)
     files = {page: page_of(stories).encode()}
     if png:
         files |= {page.with_name(f"{page.stem}-{name}.png"): data for name, data in pictures_of(stories).items()}
     for path, data in files.items():
-        _write(path, data)
+        write_whole(path, data)
     return list(files)
 
 
 def page_of(stories: Sequence[Story]) -> str:
     """The page of one run, or of several beside each other."""
     report = report_of(stories)
-    title = escape(title_of(report))
     parts = [section(report) for section in OVERVIEW] + _runs(report)
+    return shell(title_of(report), _links(report), "".join(parts), "the journals of the runs")
+
+
+def shell(title: str, links: Sequence[tuple[str, str]], body: str, source: str) -> str:
+    """A whole page around ``body``, which is HTML; links are (anchor, text), ``source`` is what it was made from."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{title} - Littoral report</title><style>{STYLE}</style></head><body>"
-        f"{_navigation(report)}<main>{''.join(parts)}"
-        "<footer>Written by Littoral from the journals of the runs.</footer></main>"
+        f"<title>{escape(title)} - Littoral report</title><style>{STYLE}</style></head><body>"
+        f"{_navigation(links)}<main>{body}"
+        f"<footer>Written by Littoral from {escape(source)}.</footer></main>"
         "<noscript>Tables need no script, but the figures do.</noscript>"
         f"<script>{_plotly_js()}</script><script>{SCRIPT}</script></body></html>\n"
     )
@@ -88,10 +90,13 @@ def _runs(report: Report) -> list[str]:
     return parts
 
 
-def _navigation(report: Report) -> str:
+def _links(report: Report) -> list[tuple[str, str]]:
     links = [("results", "Results")]
     links += [("learning", "Learning")] if any(story.evaluations for story in report.stories) else []
-    links += [(f"run-{number}", row.label) for number, row in enumerate(report.rows, start=1)]
+    return links + [(f"run-{number}", row.label) for number, row in enumerate(report.rows, start=1)]
+
+
+def _navigation(links: Sequence[tuple[str, str]]) -> str:
     items = "".join(f'<a href="#{anchor}">{escape(text)}</a>' for anchor, text in links)
     return f'<nav aria-label="Sections">{items}</nav>'
 
@@ -102,7 +107,20 @@ def _plotly_js() -> str:
     return str(get_plotlyjs())
 
 
-def _write(path: Path, data: bytes) -> None:
+def need(*packages: str) -> None:
+    """Refuse to begin a report without what draws it."""
+    for package in packages:
+        if find_spec(package) is None:
+            raise MissingExtra(package, "report", "a report")
+
+
+def page_file(out: Path) -> Path:
+    """The file that ``out`` means: itself, or one in it where it is a folder."""
+    return out / "report.html" if out.is_dir() else out
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that what goes wrong leaves the old one."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
