@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from littoral.arguments import load, task_of
+from littoral.arguments import front_of, load, task_of
 from littoral.errors import InputError
 
 if TYPE_CHECKING:
     from littoral.continuum.continuum import Continuum
+    from littoral.experiments import Outcome
     from littoral.profiling.profile import Profile
     from littoral.worlds.lab.lab import Lab
 
@@ -95,6 +96,43 @@ def profile_importance(folder: Folder) -> None:
     from littoral.profiling.table import show_importances
 
     print(show_importances(_fitted(folder)))
+
+
+@profile_app.command("report")
+def profile_report(
+    folder: Folder,
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    count: Annotated[int, typer.Option("--experiments", help="Random ones to solve; 0 for none.", min=0)] = 120,
+    deadline: Annotated[str | None, typer.Option(help="Of the apps in the experiments, such as '1 s'.")] = None,
+    seed: SeedOption = 0,
+    front: Annotated[Path | None, typer.Option(help="Also show the front of this job's plans.")] = None,
+) -> None:
+    """Write one self-contained HTML page with the figures of the Deep-Edge paper, from this profile."""
+    from littoral import units
+    from littoral.reports.page import need
+    from littoral.reports.profile_page import write_profile_report
+
+    need("plotly")
+    profile, seconds = _fitted(folder), None if deadline is None else units.duration(deadline)
+    fronts = [] if front is None else [(front.stem, front_of(load(front)))]
+    found = _experiments(profile, count, seed, seconds)
+    names = found[0].epoch_s if found else ()
+    times = {name: [one.epoch_s[name] for one in found] for name in names}
+    broken = {name: sum(one.broken[name] for one in found) for name in names}
+    title = f"Profile {folder.resolve().name}"
+    page = write_profile_report(profile, out, times=times, broken=broken, fronts=fronts, title=title)
+    print(f"report: {page}", file=sys.stderr)
+
+
+def _experiments(profile: Profile, count: int, seed: int, deadline_s: float | None) -> list[Outcome]:
+    from littoral.experiments import experiments, setting_of
+
+    found: list[Outcome] = []
+    for outcome in experiments(setting_of(profile, deadline_s=deadline_s, seed=seed), count) if count else ():
+        found.append(outcome)
+        if len(found) % 10 == 0:
+            _tell(f"{len(found)} of {count} experiments")
+    return found
 
 
 def _fitted(folder: Path) -> Profile:
