@@ -15,6 +15,8 @@ from littoral.errors import InputError
 if TYPE_CHECKING:
     from littoral.continuum.continuum import Continuum
     from littoral.experiments import Outcome
+    from littoral.job import Job
+    from littoral.planning.plan import Plan
     from littoral.profiling.profile import Profile
     from littoral.worlds.lab.lab import Lab
 
@@ -114,7 +116,7 @@ def profile_report(
 
     need("plotly")
     profile, seconds = _fitted(folder), None if deadline is None else units.duration(deadline)
-    fronts = [] if front is None else [(front.stem, front_of(load(front)))]
+    fronts = [] if front is None else [_front(load(front))]
     found = _experiments(profile, count, seed, seconds)
     names = found[0].epoch_s if found else ()
     times = {name: [one.epoch_s[name] for one in found] for name in names}
@@ -122,6 +124,10 @@ def profile_report(
     title = f"Profile {folder.resolve().name}"
     page = write_profile_report(profile, out, times=times, broken=broken, fronts=fronts, title=title)
     print(f"report: {page}", file=sys.stderr)
+
+
+def _front(job: Job) -> tuple[str, list[tuple[Plan, float]]]:
+    return job.name, front_of(job)
 
 
 def _experiments(profile: Profile, count: int, seed: int, deadline_s: float | None) -> list[Outcome]:

@@ -136,6 +136,14 @@ def test_experiments_without_a_plan_are_left_out(html: str) -> None:
     assert "search: mean 2, above 1.5 in 100 % of 3 experiments; deepedge: mean 1.5, above 1.5 in 50 % of 2" in html
 
 
+def test_a_baseline_that_breaks_rules_is_said_to(tmp_path: Path) -> None:
+    broken = {"fair": 3, "search": 0}
+    html = write_profile_report(fitted(), tmp_path / "p.html", times=TIMES, broken=broken).read_text()
+    assert "Equal shards break a rule, such as an app&#x27;s deadline, in 3 experiments" in html
+    html = write_profile_report(fitted(), tmp_path / "p.html", times=TIMES, broken={"fair": 0}).read_text()
+    assert "Equal shards break" not in html
+
+
 def test_contention_is_told_from_the_batch() -> None:
     """Busy windows have larger batches here and take less per sample; beside their like they take longer."""
     row = replace(fitted().training[0], update_s=0.0)

@@ -68,7 +68,7 @@ def _page(profile: Profile, times: Times, broken: Mapping[str, int], fronts: Fro
         ("figure-5", "Figure 5: use before and during training", _states(series)),
         ("figure-9", "Figure 9: what each function depends on", _responses(profile, series)),
         ("figure-10", "Figure 10: epoch time by solver", epochs(times, broken)),
-        ("figure-11", "Figure 11: speed-up over equal shards", gains(times)),
+        ("figure-11", "Figure 11: speed-up over equal shards", gains(times, broken)),
         *((f"front-{i}", f"Quick, cheap or fair: {name}", front(plans)) for i, (name, plans) in enumerate(fronts, 1)),
     ]
     shown = [(anchor, head, body) for anchor, head, body in sections if body]

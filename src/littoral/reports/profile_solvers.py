@@ -51,7 +51,7 @@ def _solver(name: str, times: Times, broken: int | None) -> list[Cell]:
     ]  # fmt: skip
 
 
-def gains(times: Times) -> str:
+def gains(times: Times, broken: Mapping[str, int]) -> str:
     """Figure 11: how much sooner than with equal shards an epoch ends."""
     wanted = [name for name in _HISTOGRAMS if name in times and BASELINE in times]
     found = {name: ratios for name in wanted if (ratios := speedups(times, name))}
@@ -66,6 +66,8 @@ def gains(times: Times) -> str:
         f"Epoch time with equal shards on all workers over the solver's, where both have a plan. {said}. "
         f"The paper: mean {figures.PAPERS_SPEEDUP}, above {_MUCH} in more than half of 120."
     )
+    if late := broken.get(BASELINE):
+        text += f" Equal shards break a rule, such as an app's deadline, in {late} experiments; solvers may not."
     return paragraph(text) + plot(figures.speedup_figure(found), "Histogram of speed-ups over equal shards")
 
 
