@@ -14,7 +14,7 @@ from littoral.errors import InputError
 
 if TYPE_CHECKING:
     from littoral.continuum.continuum import Continuum
-    from littoral.experiments import Outcome
+    from littoral.experiments import Outcome, Setting
     from littoral.job import Job
     from littoral.planning.plan import Plan
     from littoral.profiling.profile import Profile
@@ -106,18 +106,20 @@ def profile_report(
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     count: Annotated[int, typer.Option("--experiments", help="Random ones to solve; 0 for none.", min=0)] = 120,
     deadline: Annotated[str | None, typer.Option(help="Of the apps in the experiments, such as '1 s'.")] = None,
+    jobs: Annotated[int, typer.Option(help="Experiments to solve at once.", min=1)] = 1,
     seed: SeedOption = 0,
     front: Annotated[Path | None, typer.Option(help="Also show the front of this job's plans.")] = None,
 ) -> None:
     """Write one self-contained HTML page with the figures of the Deep-Edge paper, from this profile."""
     from littoral import units
+    from littoral.experiments import setting_of
     from littoral.reports.page import need
     from littoral.reports.profile_page import write_profile_report
 
     need("plotly")
     profile, seconds = _fitted(folder), None if deadline is None else units.duration(deadline)
     fronts = [] if front is None else [_front(load(front))]
-    found = _experiments(profile, count, seed, seconds)
+    found = _experiments(setting_of(profile, deadline_s=seconds, seed=seed), count, jobs) if count else []
     names = found[0].epoch_s if found else ()
     times = {name: [one.epoch_s[name] for one in found] for name in names}
     broken = {name: sum(one.broken[name] for one in found) for name in names}
@@ -130,11 +132,11 @@ def _front(job: Job) -> tuple[str, list[tuple[Plan, float]]]:
     return job.name, front_of(job)
 
 
-def _experiments(profile: Profile, count: int, seed: int, deadline_s: float | None) -> list[Outcome]:
-    from littoral.experiments import experiments, setting_of
+def _experiments(setting: Setting, count: int, jobs: int) -> list[Outcome]:
+    from littoral.experiments import experiments
 
     found: list[Outcome] = []
-    for outcome in experiments(setting_of(profile, deadline_s=deadline_s, seed=seed), count) if count else ():
+    for outcome in experiments(setting, count, jobs=jobs):
         found.append(outcome)
         if len(found) % 10 == 0:
             _tell(f"{len(found)} of {count} experiments")
