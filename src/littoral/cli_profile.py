@@ -40,7 +40,7 @@ def profile_sweep(
     from littoral import units
     from littoral.profiling.bench import Bench
     from littoral.profiling.kinds import kinds_of
-    from littoral.profiling.sweep import begun, server_of, space_of, sweep
+    from littoral.profiling.sweep import begun, check_room, server_of, space_of, sweep
     from littoral.worlds.processes.ground import Ground
     from littoral.worlds.processes.launch import Forge
 
@@ -50,6 +50,7 @@ def profile_sweep(
     task_of(job)
     server = server_of(job)
     space = space_of(job, server)
+    check_room(space, job, lab=lab)
     kinds = kinds_of(job, space.workers)
     before = begun(out, kinds, job.task)
     with ExitStack() as stack:
@@ -61,6 +62,22 @@ def profile_sweep(
         found = sweep(bench, space, out, before, budget_s=seconds, seed=seed, tell=_tell)
     print(f"{len(found.training)} rows of training and {len(found.apps)} of apps are in {out}; "
           f"learn from them with: littoral profile fit {out}", file=sys.stderr)  # fmt: skip
+
+
+@profile_app.command("join")
+def profile_join(
+    folders: Annotated[list[Path], typer.Argument(help="Profiles' folders.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The folder of the new profile.", show_default=False)],
+) -> None:
+    """Put the rows of several sweeps together, say of one device each; fit the outcome."""
+    from littoral.profiling.profile import joined, save
+    from littoral.profiling.profile import load as load_profile
+
+    if out.exists():
+        raise InputError("it is there already", file=out, remedy="give a new folder")
+    profile = joined([load_profile(folder) for folder in folders])
+    save(profile, out)
+    print(f"{len(profile.training)} rows of training and {len(profile.apps)} of apps are in {out}", file=sys.stderr)
 
 
 @profile_app.command("fit")

@@ -92,22 +92,22 @@ class Bench:
 
     def measure(self, point: Point) -> Measured:
         """The rows of one point; raises RunFailed if it could not be measured."""
-        with self._stress(point) as rates:
+        with self.stressed(point) as rates:
             time.sleep(self._windows.settle_s)
             start = time.monotonic()
             time.sleep(self._windows.before_s)
             window = start, time.monotonic()
-            before = {device: self._state(device, window, rates, None) for device in self._probes}
-            peaks = {device: self._state(device, window, rates, PERCENTILE) for device in self._kinds}
+            before = {device: self.state(device, window, rates, None) for device in self._probes}
+            peaks = {device: self.state(device, window, rates, PERCENTILE) for device in self._kinds}
         apps = self._app_rows(point, *window, peaks, {})
         steps, window = self._train(point)
-        during = {device: self._state(device, window, rates, PERCENTILE) for device in point.batches}
+        during = {device: self.state(device, window, rates, PERCENTILE) for device in point.batches}
         apps += self._app_rows(point, *window, during, point.batches)
         rows = [self._row(point, device, steps[device], before, during) for device in point.batches]
         return Measured(tuple(rows), tuple(apps))
 
     @contextmanager
-    def _stress(self, point: Point) -> Iterator[dict[str, float]]:
+    def stressed(self, point: Point) -> Iterator[dict[str, float]]:
         """Stressors at work; what they were told to read and write in memory, in bytes/s, by device."""
         with ExitStack() as stack:
             running = {device: stack.enter_context(stressed(stress, self._place(device), card=self._card(device) or 0))
@@ -116,7 +116,7 @@ class Bench:
             for each in running.values():
                 each.check()
 
-    def _state(
+    def state(
         self, device: str, window: tuple[float, float], rates: Mapping[str, float], quantile: float | None
     ) -> State:
         """A mean says how much is left, a percentile how bad it gets."""
@@ -162,7 +162,7 @@ class Bench:
                     session.perform(command)
                 if math.isinf(opened) and all(steps.values()):
                     self._speed(point, 1.0)
-                    stack.enter_context(self._stress(point))
+                    stack.enter_context(self.stressed(point))
                     opened = time.monotonic() - offset + self._windows.skip_s
                 told = min((seen[-1].t for seen in steps.values() if seen), default=0.0)
                 if told >= opened + seconds or event.t >= opened + _PATIENCE * seconds:
@@ -203,6 +203,10 @@ class Bench:
             compute_s=statistics.fmean((step.t - step.start) / step.samples for step in full),
             update_s=statistics.fmean(gaps or [0.0]), during=during[device], steps=len(steps),
         )  # fmt: skip
+
+    def latencies(self, window: tuple[float, float]) -> dict[tuple[str, str], list[float]]:
+        """What the apps took in a window of the monotonic clock, by app and device."""
+        return {(bench.app.name, bench.device): bench.latencies(*window) for bench in self._apps}
 
     def _app_rows(
         self, point: Point, start: float, end: float, states: Mapping[str, State], batches: Mapping[str, int]
