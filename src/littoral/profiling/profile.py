@@ -66,7 +66,7 @@ def joined(profiles: Sequence[Profile]) -> Profile:
     for one in profiles:
         training += [replace(row, point=row.point + shift) for row in one.training]
         apps += [replace(row, point=row.point + shift) for row in one.apps]
-        shift = max([*(row.point for row in training), *(row.point for row in apps)], default=0)
+        shift = 1 + max([*(row.point for row in training), *(row.point for row in apps)], default=-1)
     return Profile(training=tuple(training), apps=tuple(apps))
 
 
