@@ -78,13 +78,13 @@ class Trials:
         return row
 
     def _quiet(self, point: Point) -> tuple[dict[str, Any], dict[str, int]]:
-        with self._bench.stressed(point) as rates:
+        with self._bench.stressed(point):
             time.sleep(SETTLE_S)
             start = time.monotonic()
             time.sleep(ALONE_S)
             window = start, time.monotonic()
             names = (*self._workers, self._server)
-            return {name: self._bench.state(name, window, rates, None) for name in names}, self._late(window)
+            return {name: self._bench.state(name, window, None) for name in names}, self._late(window)
 
     def _late(self, window: Window) -> dict[str, int]:
         told = [

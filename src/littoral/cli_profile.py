@@ -31,6 +31,8 @@ def profile_sweep(
     file: Annotated[Path, typer.Argument(help="A job's YAML file.", show_default=False)],
     budget: Annotated[str, typer.Option(help="How long to measure, such as '10 min'.")] = "10 min",
     lab: Annotated[bool, typer.Option("--lab", help="On emulated devices (as root).")] = False,
+    world: Annotated[str, typer.Option(help="'processes' on this machine, or 'ray' on a cluster.")] = "processes",
+    address: Annotated[str, typer.Option(help="The Ray cluster, as HOST:PORT; this machine's by default.")] = "",
     out: Annotated[Path, typer.Option(help="The profile's folder; one that was begun is gone on with.")] = Path(
         "profile"
     ),
@@ -42,7 +44,9 @@ def profile_sweep(
     from littoral.profiling.kinds import kinds_of
     from littoral.profiling.sweep import begun, check_room, server_of, space_of, sweep
     from littoral.worlds.processes.ground import Ground
-    from littoral.worlds.processes.launch import Forge
+    from littoral.worlds.processes.launch import Forge, Launcher
+    from littoral.worlds.ray.cluster import RayGround, join
+    from littoral.worlds.ray.launch import RayLauncher
 
     job, seconds = load(file), units.duration(budget)
     if seconds <= 0:
@@ -50,12 +54,21 @@ def profile_sweep(
     task_of(job)
     server = server_of(job)
     space = space_of(job, server)
-    check_room(space, job, lab=lab)
+    if world not in ("processes", "ray") or (lab and world == "ray"):
+        raise InputError(f"a sweep in the world {world!r}", remedy="give processes, with or without --lab, or ray")
+    if world == "processes":
+        check_room(space, job, lab=lab)
     kinds = kinds_of(job, space.workers)
     before = begun(out, kinds, job.task)
     with ExitStack() as stack:
-        ground = Ground(stack.enter_context(_lab(job.continuum)) if lab else None)
-        launcher = stack.enter_context(Forge())
+        launcher: Launcher
+        if world == "ray":
+            cluster = stack.enter_context(join(address, [*space.workers, server]))
+            ground: Ground = RayGround(cluster=cluster)
+            launcher = RayLauncher(cluster)
+        else:
+            ground = Ground(stack.enter_context(_lab(job.continuum)) if lab else None)
+            launcher = stack.enter_context(Forge())
         bench = Bench(job, kinds, server, ground=ground, launcher=launcher, seed=seed)
         print(f"{len(before.training)} rows so far; apps are starting", file=sys.stderr)
         stack.enter_context(bench)
