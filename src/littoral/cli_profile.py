@@ -33,6 +33,7 @@ def profile_sweep(
     lab: Annotated[bool, typer.Option("--lab", help="On emulated devices (as root).")] = False,
     world: Annotated[str, typer.Option(help="'processes' on this machine, or 'ray' on a cluster.")] = "processes",
     address: Annotated[str, typer.Option(help="The Ray cluster, as HOST:PORT; this machine's by default.")] = "",
+    window: Annotated[str, typer.Option(help="How long to train at each point; longer ones are less noisy.")] = "6 s",
     out: Annotated[Path, typer.Option(help="The profile's folder; one that was begun is gone on with.")] = Path(
         "profile"
     ),
@@ -40,7 +41,7 @@ def profile_sweep(
 ) -> None:
     """Measure training and apps at stress points until the budget is spent; started again, it goes on."""
     from littoral import units
-    from littoral.profiling.bench import Bench
+    from littoral.profiling.bench import Bench, Windows
     from littoral.profiling.kinds import kinds_of
     from littoral.profiling.sweep import begun, check_room, server_of, space_of, sweep
     from littoral.worlds.processes.ground import Ground
@@ -48,9 +49,11 @@ def profile_sweep(
     from littoral.worlds.ray.cluster import RayGround, join
     from littoral.worlds.ray.launch import RayLauncher
 
-    job, seconds = load(file), units.duration(budget)
+    job, seconds, trained = load(file), units.duration(budget), units.duration(window)
     if seconds <= 0:
         raise InputError(f"a budget of {budget}", remedy="give a time to measure, such as '10 min'")
+    if trained < 1:
+        raise InputError(f"a window of {window}", remedy="give at least a second, such as '6 s'")
     task_of(job)
     server = server_of(job)
     space = space_of(job, server)
@@ -69,7 +72,8 @@ def profile_sweep(
         else:
             ground = Ground(stack.enter_context(_lab(job.continuum)) if lab else None)
             launcher = stack.enter_context(Forge())
-        bench = Bench(job, kinds, server, ground=ground, launcher=launcher, seed=seed)
+        windows = Windows.of(trained)
+        bench = Bench(job, kinds, server, ground=ground, launcher=launcher, windows=windows, seed=seed)
         print(f"{len(before.training)} rows so far; apps are starting", file=sys.stderr)
         stack.enter_context(bench)
         found = sweep(bench, space, out, before, budget_s=seconds, seed=seed, tell=_tell)

@@ -162,6 +162,8 @@ def test_stress_that_fills_the_machine_is_refused() -> None:
     [
         (["sweep", str(CAMERAS), "--budget", "soon"], "'soon' is not a duration"),
         (["sweep", str(CAMERAS), "--budget", "0 s"], "a budget of 0 s"),
+        (["sweep", str(CAMERAS), "--window", "0.1 s"], "a window of 0.1 s"),
+        (["sweep", str(CAMERAS), "--world", "moon"], "a sweep in the world 'moon'"),
         (["sweep", "nowhere.yaml"], "there is no such file"),
         (["sweep", str(CAMERAS)], "without a lab, full and half and quarter are all this machine"),
         (["fit", "nowhere"], "there is no such file"),

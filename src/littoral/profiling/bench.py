@@ -50,6 +50,11 @@ class Windows:
     skip_s: float = 0.7  # of the training, for its start-up
     during_s: float = 4.0
 
+    @classmethod
+    def of(cls, during_s: float) -> Windows:
+        """With so many seconds of training, and half as many before."""
+        return cls(before_s=max(1.5, during_s / 2), during_s=during_s)
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
