@@ -45,7 +45,7 @@ continuum: c.yaml
 task: {name: littoral.tasks.fashion_mnist, folder: data, lr: 1e-3}
 target: {accuracy: 95 %, epochs: 20}
 objective: cost
-limits: {cost: 2 USD, deadline: 30 min}
+limits: {cost: 2 USD, deadline: 30 min, fairness: 0.8}
 strategy: {name: parameter_server, mode: ssp, slack: 3}
 planner: fair
 workers: [gpu, "nano-*"]
@@ -96,7 +96,7 @@ def test_every_key(folder: Path) -> None:
         epochs=20,
         accuracy=0.95,
         objective="cost",
-        limits=Limits(cost_usd=2.0, deadline_s=1800.0),
+        limits=Limits(cost_usd=2.0, deadline_s=1800.0, fairness=0.8),
         strategy="parameter_server",
         parameters={"mode": "ssp", "slack": 3},
         planner="fair",
@@ -203,7 +203,10 @@ changes = st.fixed_dictionaries(
         "accuracy": st.none() | st.floats(1e-6, 1),
         "objective": st.sampled_from(OBJECTIVES),
         "limits": st.builds(
-            Limits, cost_usd=st.none() | st.floats(0, 1e6), deadline_s=st.none() | st.floats(1e-3, 1e9)
+            Limits,
+            cost_usd=st.none() | st.floats(0, 1e6),
+            deadline_s=st.none() | st.floats(1e-3, 1e9),
+            fairness=st.none() | st.floats(1e-6, 1),
         ),
         "strategy": st.sampled_from(["auto", "allreduce"]),
         "parameters": options,
@@ -246,6 +249,12 @@ def test_any_job_written_and_read_is_the_same(folder: Path, change: dict[str, ob
         ("limits: {cost: 2}", ("cost: 2 has no unit", "'2 USD'")),
         ("limits: {deadline: -3 s}", ("deadline", "negative")),
         ("limits: {budget: 2 USD}", ("unknown key 'budget'",)),
+        ("limits: {fairness: 0}", ("fairness: 0 is not a reachable fairness", "above 0, up to 1, such as 0.8")),
+        ("limits: {fairness: 1.2}", ("fairness: 1.2 is not a reachable fairness", "up to 1")),
+        ("limits: {fairness: -0.5}", ("not a reachable fairness",)),
+        ("limits: {fairness: .nan}", ("nan is not a fraction",)),
+        ("limits: {fairness: very}", ("fairness: 'very' is not a fraction",)),
+        ("limits: {fairnes: 0.8}", ("unknown key 'fairnes'", "did you mean 'fairness'?")),
         ("strategy: {mode: asp}", ("'name' is missing",)),
         ("strategy: 3", ("strategy: expected text",)),
         ("workers: nobody", ("workers: no device matches 'nobody'",)),

@@ -34,6 +34,9 @@ def profile_sweep(
     file: Annotated[Path, typer.Argument(help="A job's YAML file.", show_default=False)],
     budget: Annotated[str, typer.Option(help="How long to measure, such as '10 min'.")] = "10 min",
     lab: Annotated[bool, typer.Option("--lab", help="On emulated devices (as root).")] = False,
+    world: Annotated[str, typer.Option(help="'processes' on this machine, or 'ray' on a cluster.")] = "processes",
+    address: Annotated[str, typer.Option(help="The Ray cluster, as HOST:PORT; this machine's by default.")] = "",
+    window: Annotated[str, typer.Option(help="How long to train at each point; longer ones are less noisy.")] = "6 s",
     out: Annotated[Path, typer.Option(help="The profile's folder; one that was begun is gone on with.")] = Path(
         "profile"
     ),
@@ -41,29 +44,60 @@ def profile_sweep(
 ) -> None:
     """Measure training and apps at stress points until the budget is spent; started again, it goes on."""
     from littoral import units
-    from littoral.profiling.bench import Bench
+    from littoral.profiling.bench import Bench, Windows
     from littoral.profiling.kinds import kinds_of
-    from littoral.profiling.sweep import begun, server_of, space_of, sweep
+    from littoral.profiling.sweep import begun, check_room, server_of, space_of, sweep
     from littoral.worlds.processes.ground import Ground
-    from littoral.worlds.processes.launch import Forge
+    from littoral.worlds.processes.launch import Forge, Launcher
+    from littoral.worlds.ray.cluster import RayGround, join
+    from littoral.worlds.ray.launch import RayLauncher
 
-    job, seconds = load(file), units.duration(budget)
+    job, seconds, trained = load(file), units.duration(budget), units.duration(window)
     if seconds <= 0:
         raise InputError(f"a budget of {budget}", remedy="give a time to measure, such as '10 min'")
+    if trained < 1:
+        raise InputError(f"a window of {window}", remedy="give at least a second, such as '6 s'")
     task_of(job)
     server = server_of(job)
     space = space_of(job, server)
+    if world not in ("processes", "ray") or (lab and world == "ray"):
+        raise InputError(f"a sweep in the world {world!r}", remedy="give processes, with or without --lab, or ray")
+    if world == "processes":
+        check_room(space, job, lab=lab)
     kinds = kinds_of(job, space.workers)
     before = begun(out, kinds, job.task)
     with ExitStack() as stack:
-        ground = Ground(stack.enter_context(_lab(job.continuum)) if lab else None)
-        launcher = stack.enter_context(Forge())
-        bench = Bench(job, kinds, server, ground=ground, launcher=launcher, seed=seed)
+        launcher: Launcher
+        if world == "ray":
+            cluster = stack.enter_context(join(address, [*space.workers, server]))
+            ground: Ground = RayGround(cluster=cluster)
+            launcher = RayLauncher(cluster)
+        else:
+            ground = Ground(stack.enter_context(_lab(job.continuum)) if lab else None)
+            launcher = stack.enter_context(Forge())
+        windows = Windows.of(trained)
+        bench = Bench(job, kinds, server, ground=ground, launcher=launcher, windows=windows, seed=seed)
         print(f"{len(before.training)} rows so far; apps are starting", file=sys.stderr)
         stack.enter_context(bench)
         found = sweep(bench, space, out, before, budget_s=seconds, seed=seed, tell=_tell)
     print(f"{len(found.training)} rows of training and {len(found.apps)} of apps are in {out}; "
           f"learn from them with: littoral profile fit {out}", file=sys.stderr)  # fmt: skip
+
+
+@profile_app.command("join")
+def profile_join(
+    folders: Annotated[list[Path], typer.Argument(help="Profiles' folders.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The folder of the new profile.", show_default=False)],
+) -> None:
+    """Put the rows of several sweeps together, say of one device each; fit the outcome."""
+    from littoral.profiling.profile import joined, save
+    from littoral.profiling.profile import load as load_profile
+
+    if out.exists():
+        raise InputError("it is there already", file=out, remedy="give a new folder")
+    profile = joined([load_profile(folder) for folder in folders])
+    save(profile, out)
+    print(f"{len(profile.training)} rows of training and {len(profile.apps)} of apps are in {out}", file=sys.stderr)
 
 
 @profile_app.command("fit")

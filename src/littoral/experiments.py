@@ -123,9 +123,14 @@ def experiment(setting: Setting, number: int) -> Outcome:
 
 def instance_of(setting: Setting, dice: np.random.Generator) -> Instance:
     """A random cluster, as it is before training."""
+    states = [_calm(setting, kind, dice) for kind in setting.kinds]
+    rows = setting.profile.training
+    return cluster(setting, states, rows[int(dice.integers(len(rows)))].server)
+
+
+def cluster(setting: Setting, states: Sequence[State], server: State) -> Instance:
+    """Workers and a server in these states."""
     profile, kinds = setting.profile, setting.kinds
-    states = [_calm(setting, kind, dice) for kind in kinds]
-    server = profile.training[int(dice.integers(len(profile.training)))].server
     known = {kind: setting.estimators(kind) for kind in dict.fromkeys(kinds)}
     model = ProfiledPerformance(known, kinds, states, [server], [(setting.app, frozenset(range(len(kinds))))])
     ladder = tuple(sorted({row.batch for row in profile.training}))

@@ -55,6 +55,7 @@ class Limits:
 
     cost_usd: float | None = None
     deadline_s: float | None = None
+    fairness: float | None = None  # Jain's index of the burdens, at least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,9 +185,13 @@ def job_document(job: Job) -> dict[str, Any]:
     return {key: value for key, value in document.items() if value not in (None, [], {})}
 
 
-def _limits_document(limits: Limits) -> dict[str, str]:
-    cost = {} if limits.cost_usd is None else {"cost": f"{limits.cost_usd!r} USD"}
-    return cost | ({} if limits.deadline_s is None else {"deadline": f"{limits.deadline_s!r} s"})
+def _limits_document(limits: Limits) -> dict[str, Any]:
+    document = {
+        "cost": None if limits.cost_usd is None else f"{limits.cost_usd!r} USD",
+        "deadline": None if limits.deadline_s is None else f"{limits.deadline_s!r} s",
+        "fairness": limits.fairness,
+    }
+    return {key: value for key, value in document.items() if value is not None}
 
 
 def _fault_document(fault: Fault) -> dict[str, Any]:
@@ -230,21 +235,22 @@ def _profile(top: Section) -> str | None:
 
 
 def _accuracy(target: Section) -> float | None:
-    return target.read("accuracy", _target, None)
+    return target.read("accuracy", lambda value: _share(value, "accuracy", 0.95), None)
 
 
-def _target(value: object) -> float:
-    accuracy = units.parse(value, "fraction")
-    if not 0.0 < accuracy <= 1.0:
-        remedy = "give a share above 0, up to 1, such as 0.95"
-        raise InputError(f"{brief(value)} is not a reachable accuracy", remedy=remedy)
-    return accuracy
+def _share(value: object, what: str, example: float) -> float:
+    share = units.parse(value, "fraction")
+    if not 0.0 < share <= 1.0:
+        remedy = f"give a share above 0, up to 1, such as {example}"
+        raise InputError(f"{brief(value)} is not a reachable {what}", remedy=remedy)
+    return share
 
 
 def _limits(section: Section) -> Limits:
     return Limits(
         cost_usd=section.quantity("cost", units.money, None),
         deadline_s=section.quantity("deadline", units.duration, None, positive=True),
+        fairness=section.read("fairness", lambda value: _share(value, "fairness", 0.8), None),
     )
 
 

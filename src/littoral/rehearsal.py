@@ -1,7 +1,8 @@
 """A plan tried in virtual time, without mathematics: how long a strategy takes that has no formula.
 
 A rehearsal runs the first rounds only and goes on from there: each worker at the pace it had after the first third.
-It leaves the job's faults out, and what changes with time later than it lasted.
+It leaves the job's faults out, what changes with time later than it lasted, and apps' measured latencies: they load
+their devices as described either way.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class _Pace:
 
 def rehearse(job: Job, task: Task, plan: Plan) -> Plan:
     """The plan, with a prediction of what happened in its rehearsal."""
-    quiet = replace(job, faults=(), accuracy=None, evaluate_every=1e9)
+    quiet = replace(job, faults=(), accuracy=None, evaluate_every=1e9, profile=None)
     session = open_session(quiet, task, plan, Forgetful(), seed=job.seed, timing_only=True)
     supervisor = Supervisor(plan)
     tally = Tally(quiet, plan, task.footprint(), job.seed)

@@ -48,7 +48,9 @@ def test_finishing_twice_counts_once_and_a_released_lease_is_invalid() -> None:
     assert ledger.is_valid(first)
     again = ledger.lease("a", 4)
     assert again and again.spans == second.spans
+    assert ledger.has_work("a")  # until what is leased is used
     assert ledger.finish(again) == [0]
+    assert not ledger.has_work("a") and not ledger.has_work("b")
 
 
 def test_leases_of_before_a_rollback_stay_invalid_after_it() -> None:

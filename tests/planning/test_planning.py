@@ -195,7 +195,7 @@ def test_dirichlet_shards_train_too() -> None:
 
 
 def test_objectives_choose_differently() -> None:
-    from littoral.planning.planner import fairness
+    from littoral.planning.plan import fairness
 
     job = small_job(continuum=small_continuum((100.0, 20.0)), planner="auto")
     plan = planned(dataclasses.replace(job, objective="fairness"))

@@ -119,6 +119,9 @@ def test_cost_of_two_nodes_by_hand() -> None:
     # In 120 s, b alone does 60 samples. With both, T * 0.004 is least for the least T: 67 on a and 33 on b, 67 s.
     within = search(instance, "cost", time_limit_s=120.0)
     assert within.shards == (67, 33) and within.total_s == 67.0 and within.cost_usd == pytest.approx(0.268)
+    # Fair enough to need both, by any time: the same, as the price of both counts to the end.
+    shared = search(instance, "cost", time_limit_s=120.0, fairness_floor=0.95)
+    assert shared.shards == (67, 33) and jain(shared, np.arange(2)) > 0.95
     # Soonest: the same.
     soon = search(instance)
     assert soon.shards == (67, 33) and soon.total_s == 67.0 and soon.cost_usd == pytest.approx(0.268)
@@ -152,6 +155,8 @@ def test_limits_that_bind_are_named() -> None:
         search(instance, cost_limit_usd=0.1)
     with pytest.raises(Infeasible, match=r"cost binds: 0.268 USD at best"):  # both for 67 s
         search(instance, cost_limit_usd=0.2, time_limit_s=100.0)
+    with pytest.raises(Infeasible, match=r"fairness binds: 0.99994 at best, the floor is 1"):  # burdens 67 and 66
+        search(instance, "cost", fairness_floor=1.0)
     with pytest.raises(Infeasible, match="bind together"):
         search(instance, cost_limit_usd=0.2, fairness_floor=0.99)
     with pytest.raises(InputError, match="objective"):

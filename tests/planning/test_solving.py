@@ -11,12 +11,15 @@ import pytest
 
 from littoral.continuum.app import App
 from littoral.errors import Infeasible, InputError
-from littoral.job import Job, load_job
+from littoral.job import Job, Limits, load_job
 from littoral.learning.task import load_task
+from littoral.planning import solving
 from littoral.planning.described import DescribedPerformance
+from littoral.planning.frontier import jain
 from littoral.planning.plan import Plan
-from littoral.planning.planner import make_front, make_plan
+from littoral.planning.planner import _setting, make_front, make_plan
 from littoral.planning.refusing import check_plan
+from littoral.planning.room import room
 from littoral.testing import simulate, small_continuum, small_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -61,6 +64,52 @@ def test_deadlines_decide_who_works() -> None:
         planned(replace(small_job(continuum=guarded, strategy="parameter_server"), workers=("w-1",)), "search")
 
 
+@pytest.mark.parametrize(
+    ("objective", "limits"),
+    [
+        ("makespan", Limits(cost_usd=0.002, fairness=0.6)),
+        ("cost", Limits(deadline_s=150.0, fairness=0.9)),
+        ("fairness", Limits(deadline_s=200.0, cost_usd=0.01)),
+    ],
+)
+def test_two_wishes_are_limits_on_the_third(objective: str, limits: Limits) -> None:
+    job = replace(served("fog-and-cloud"), objective=objective, limits=limits)
+    plan, free = planned(job, "search"), planned(replace(job, limits=Limits()), "search")
+    assert plan.predicted.time_s <= (limits.deadline_s or np.inf)
+    assert plan.predicted.cost_usd <= (limits.cost_usd or np.inf)
+    assert fairness_of(job) >= (limits.fairness or 0.0)
+    assert (plan.predicted.time_s, plan.predicted.cost_usd) != (free.predicted.time_s, free.predicted.cost_usd)
+
+
+def fairness_of(job: Job) -> float:
+    """Jain's index of the scheme that search finds for a job, over all devices with room."""
+    task = load_task(job.task, job.task_options, job.recipe)
+    devices = [name for name in job.continuum.device_names if name not in job.servers]
+    setting = _setting(job, task.footprint())
+    problem = solving.problem_of(job, setting, task.footprint(), task.recipe, devices)
+    return jain(solving.solve(replace(job, planner="search"), problem), room(problem.instance).nodes)
+
+
+def test_too_little_fairness_is_named_whoever_plans() -> None:
+    """Planners that do not seek fairness may have it by chance; where they do not, search is named."""
+    job = small_job(continuum=small_continuum([100.0, 20.0]), strategy="parameter_server")
+    fair = replace(job, limits=Limits(fairness=0.8))
+    with pytest.raises(Infeasible, match=r"fairness binds: 0\.69\d* with planner 'fair', the floor is 0.8; .*'search'"):
+        planned(fair, "fair")  # burdens 1 and 5: 36 / (2 * 26)
+    for planner in ("proportional", "auto", "deepedge", "exact", "search"):
+        assert len(planned(fair, planner).workers) == 2
+    app = App(name="brake", on=("w-1",), period_s=1.0, deadline_s=0.25, work_s=0.2, demand=0.6)
+    alone = replace(fair, continuum=replace(fair.continuum, apps=(app,)))
+    for planner in ("deepedge", "search"):
+        assert len(planned(alone, planner).workers) == 1  # who has no room is not counted
+    strict = replace(job, limits=Limits(fairness=1.0))
+    for planner in ("deepedge", "exact"):
+        with pytest.raises(Infeasible, match=rf"fairness binds: 0\.9\d* with planner '{planner}', the floor is 1"):
+            planned(strict, planner)
+    with pytest.raises(Infeasible, match=r"fairness binds: 0\.9\d* at best, the floor is 1"):
+        planned(strict, "search")
+
+
 def test_other_strategies_are_told_so() -> None:
     with pytest.raises(InputError, match="parameter server's workers"):
         planned(small_job(strategy="allreduce"), "search")
@@ -97,8 +146,6 @@ def test_one_of_the_front_can_be_picked_and_saved(tmp_path: Path) -> None:
 def test_a_description_says_the_same_for_one_and_for_many() -> None:
     job = served("micro-clouds")
     task = load_task(job.task, job.task_options, job.recipe)
-    from littoral.planning.planner import _setting
-
     setting, devices = _setting(job, task.footprint()), job.continuum.device_names
     model = DescribedPerformance(setting, devices, devices[:1], task.footprint())
     nodes, batches = np.arange(len(devices)), np.full(len(devices), 8)

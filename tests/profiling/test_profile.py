@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,3 +152,20 @@ def test_a_file_cut_short_is_named(fitted: Profile, tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(InputError, match=r"choices\.json: not a file of choices"):
         load(tmp_path)
+
+
+def test_sweeps_are_put_together_and_their_points_stay_apart(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        save(replace(SMALL, choices={}), tmp_path / name)
+    command = [sys.executable, "-m", "littoral", "profile", "join", "one", "two", "--out", "both"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    both = load(tmp_path / "both")
+    assert len(both.training) == 2 * len(SMALL.training) and len(both.apps) == 2 * len(SMALL.apps)
+    half = len(SMALL.training)
+    first, second = ({row.point for row in part} for part in (both.training[:half], both.training[half:]))
+    assert not first & second and len(first) == len(second)
+    moved = {row.point for row in both.apps[len(SMALL.apps) :]}
+    assert moved <= second | {max(second) - max(first) + row.point for row in SMALL.apps}
+    again = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert again.returncode == 2 and "it is there already" in again.stderr

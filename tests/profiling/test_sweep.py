@@ -20,7 +20,7 @@ from littoral.profiling.design import MOST_CPU, Point, Space, least_known, point
 from littoral.profiling.kinds import kinds_of
 from littoral.profiling.profile import Profile, load, save
 from littoral.profiling.stressors import Stress
-from littoral.profiling.sweep import EVENLY, begun, server_of, space_of, sweep
+from littoral.profiling.sweep import EVENLY, begun, check_room, server_of, space_of, sweep
 from littoral.testing import small_job
 
 CAMERAS = Path(__file__).parents[2] / "examples" / "three-cameras" / "job.yaml"
@@ -148,12 +148,24 @@ def test_what_is_varied_follows_from_the_job() -> None:
     assert space_of(replace(job, batch=64), server).batches == (8, 16, 32, 64)  # a third of 240 samples at most
 
 
+def test_stress_that_fills_the_machine_is_refused() -> None:
+    job = small_job(workers=3)
+    space = space_of(job, server_of(job))
+    check_room(space, job, lab=True)
+    devices = tuple(replace(device, memory_bytes=1e15) for device in job.continuum.devices)
+    with pytest.raises(InputError, match="stress would hold up to"):
+        check_room(space, replace(job, continuum=replace(job.continuum, devices=devices)), lab=True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["sweep", str(CAMERAS), "--budget", "soon"], "'soon' is not a duration"),
         (["sweep", str(CAMERAS), "--budget", "0 s"], "a budget of 0 s"),
+        (["sweep", str(CAMERAS), "--window", "0.1 s"], "a window of 0.1 s"),
+        (["sweep", str(CAMERAS), "--world", "moon"], "a sweep in the world 'moon'"),
         (["sweep", "nowhere.yaml"], "there is no such file"),
+        (["sweep", str(CAMERAS)], "without a lab, full and half and quarter are all this machine"),
         (["fit", "nowhere"], "there is no such file"),
     ],
 )

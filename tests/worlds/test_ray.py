@@ -15,16 +15,20 @@ import psutil
 import pytest
 from clouds import DEVICES, Cloud, all_gone, eventually, free_port, needs_ray, pids, raylet_ip
 
-from littoral.continuum.app import Store
-from littoral.errors import InputError
+from littoral.continuum.app import App, Store
+from littoral.errors import InputError, RunFailed
 from littoral.events import Event, Fetched, NodeLost, NodeReturned, Used
 from littoral.learning.task import load_task
 from littoral.planning.planner import make_plan
+from littoral.profiling.bench import Bench, Windows
+from littoral.profiling.design import Point
+from littoral.profiling.ray_post import RayPost
+from littoral.profiling.stressors import Stress
 from littoral.strategies.strategy import REGISTRY
 from littoral.testing import Story, check_strategy, live, small_continuum, small_job
 from littoral.worlds.lab.places import Place
 from littoral.worlds.processes.boot import Boot
-from littoral.worlds.ray.cluster import Cluster, join, ray_module
+from littoral.worlds.ray.cluster import Cluster, RayGround, join, ray_module
 from littoral.worlds.ray.launch import RayLauncher
 from littoral.worlds.wire.endpoint import Peer
 from littoral.worlds.wire.keys import new_keys
@@ -177,3 +181,28 @@ def test_processes_are_paused_continued_killed_and_their_ends_told(cloud: Cloud,
     assert sorted(ends) == [("bad", "failed with KeyError: 'nonsense'"), ("it", "died (it was killed by `ray.kill`)")]
     assert "KeyError" in (tmp_path / "logs" / "bad.log").read_text()
     assert not ray_module().is_initialized()
+
+
+def test_a_point_of_a_profile_is_measured_on_its_machines(cloud: Cloud) -> None:
+    app = App(name="busy", on=("w-1",), period_s=0.1, deadline_s=0.1, work_s=0.01)
+    job = small_job(continuum=replace(small_continuum((100.0, 100.0)), apps=(app,)))
+    point = Point(number=3, stress={"w-1": Stress(cpu=0.2), "w-2": Stress(), "hub": Stress()},
+                  batches={"w-1": 4, "w-2": 8})  # fmt: skip
+    short = Windows(settle_s=0.5, before_s=0.6, skip_s=0.2, during_s=1.0)
+    with join(cloud.address, DEVICES[:3]) as cluster:
+        kinds, ground = {"w-1": "small", "w-2": "small"}, RayGround(cluster=cluster)
+        with Bench(job, kinds, "hub", ground=ground, launcher=RayLauncher(cluster), windows=short) as bench:
+            measured = bench.measure(point)
+    assert {row.device: row.batch for row in measured.training} == {"w-1": 4, "w-2": 8}
+    assert all(row.compute_s > 0 and row.update_s > 0 and row.before.cpu > 0 for row in measured.training)
+    assert [(row.app, row.device, row.beside) for row in measured.apps] == [("busy", "w-1", 0), ("busy", "w-1", 4)]
+    assert all(row.mean_s >= 0.01 for row in measured.apps)
+
+
+def test_a_post_that_dies_is_named(cloud: Cloud) -> None:
+    device = small_continuum((100.0,)).device("w-1")
+    with join(cloud.address, ["w-1"]) as cluster:
+        post = RayPost(cluster, device, [], 0)
+        with pytest.raises(RunFailed, match="w-1 is out of reach"), post:
+            ray_module().kill(post._actor)
+            post.state(0.0, 1.0, None)

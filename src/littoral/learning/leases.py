@@ -208,6 +208,10 @@ class Ledger:
         """Samples the worker has still to lease."""
         return sum(len(span) for span in self._todo.get(worker, ()))
 
+    def has_work(self, worker: str) -> bool:
+        """Whether the worker has samples to lease, or leases that are out."""
+        return bool(self._todo.get(worker)) or any(lease.worker == worker for lease in self._leased.values())
+
     def state(self) -> dict[str, object]:
         """Plain data; what is leased counts as not used."""
         todo = {worker: list(spans) for worker, spans in self._todo.items()}

@@ -7,6 +7,7 @@ when one carries all, and the smallest share is what max-min fairness raises.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -30,6 +31,11 @@ def jain(scheme: Scheme, nodes: Ints) -> float:
     """(sum x)^2 / (n sum x^2) over the burdens of these nodes."""
     carried = np.array(scheme.busy_s)[nodes]
     return float(carried.sum() ** 2 / (len(carried) * (carried**2).sum()))
+
+
+def show_index(index: float) -> str:
+    """Rounded down, so that less than 1 never reads as 1."""
+    return f"{math.floor(1e5 * index) / 1e5:g}"
 
 
 def smallest_share(scheme: Scheme, nodes: Ints) -> float:
@@ -63,7 +69,7 @@ class Limits:
         if self.cost_usd is not None and cheap > self.cost_usd * SLACK:
             found.append(f"cost binds: {cheap:.4g} USD at best, the limit is {self.cost_usd:.4g} USD")
         if self.fairness is not None and fair * SLACK < self.fairness:
-            found.append(f"fairness binds: {fair:.3f} at best, the floor is {self.fairness:.3f}")
+            found.append(f"fairness binds: {show_index(fair)} at best, the floor is {self.fairness:g}")
         return Infeasible("; ".join(found) or "time, cost and fairness bind together: each limit can be kept alone")
 
 

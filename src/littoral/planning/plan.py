@@ -110,3 +110,9 @@ class Plan:
     def worker(self, name: str) -> Worker:
         """The worker of that name."""
         return next(worker for worker in self.workers if worker.name == name)
+
+
+def fairness(plan: Plan) -> float:
+    """Jain's index of how long each worker is busy per epoch: 1 when all carry the same burden, 1/n when one does."""
+    burdens = [worker.shard / worker.samples_per_s for worker in plan.workers]
+    return sum(burdens) ** 2 / (len(burdens) * sum(burden**2 for burden in burdens))

@@ -26,7 +26,7 @@ from littoral.planning.frontier import jain
 from littoral.planning.instance import Scheme, violations
 from littoral.planning.paces import Setting
 from littoral.planning.placing import cut_servers, placements
-from littoral.planning.plan import Plan, Prediction, Server, Worker
+from littoral.planning.plan import Plan, Prediction, Server, Worker, fairness
 from littoral.planning.refusing import refuse
 from littoral.planning.search import pareto
 from littoral.units import show_duration, show_rate
@@ -67,12 +67,6 @@ def merit(job: Job, plan: Plan, efficiency: float = 1.0) -> tuple[float, float]:
     if job.objective == "cost":
         return plan.predicted.cost_usd / efficiency, seconds
     return (-fairness(plan), seconds) if job.objective == "fairness" else (seconds, seconds)
-
-
-def fairness(plan: Plan) -> float:
-    """Jain's index of how long each worker is busy per epoch: 1 when all carry the same burden, 1/n when one does."""
-    burdens = [worker.shard / worker.samples_per_s for worker in plan.workers]
-    return sum(burdens) ** 2 / (len(burdens) * sum(burden**2 for burden in burdens))
 
 
 def _choice(job: Job, best: Plan, drafts: Sequence[Plan]) -> str:

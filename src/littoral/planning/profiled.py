@@ -37,18 +37,19 @@ def from_profile(job: Job, devices: Sequence[str]) -> Callable[[Sequence[str]], 
                 known[kind].estimator(f"tail:{app}")
     except InputError as error:
         raise InputError(error.found, file=error.file, line=error.line, remedy=error.remedy, key="profile") from error
-    states = [_state(job, device, [row.before for row in profile.training_of(kinds[device], job.task)])
+    states = [calm_state(job, device, [row.before for row in profile.training_of(kinds[device], job.task)])
               for device in devices]  # fmt: skip
     calm = [row.server for row in profile.training]
 
     def model(servers: Sequence[str]) -> ProfiledPerformance:
-        beside = [_state(job, server, calm) for server in servers]
+        beside = [calm_state(job, server, calm) for server in servers]
         return ProfiledPerformance(known, [kinds[device] for device in devices], states, beside, apps)
 
     return model
 
 
-def _state(job: Job, device: str, measured: Sequence[State]) -> State:
+def calm_state(job: Job, device: str, measured: Sequence[State]) -> State:
+    """A device's state before training: the calmest that was measured, with the described load on top."""
     calmest, load = min(measured, key=lambda state: state.cpu), job.continuum.device(device).load.mean()
     return replace(calmest, cpu=min(1.0, calmest.cpu + load), load=calmest.load + load)
 

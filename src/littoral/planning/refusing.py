@@ -8,8 +8,8 @@ from littoral.errors import Infeasible, InputError
 from littoral.job import Job
 from littoral.learning.task import Footprint
 from littoral.planning import paces
-from littoral.planning.plan import Plan
-from littoral.planning.solving import PLANNERS
+from littoral.planning.plan import Plan, fairness
+from littoral.planning.solving import PLANNERS, check_fairness
 from littoral.units import show_duration
 
 LONGEST_S = 100 * 365 * 86400.0  # a plan beyond a century is a slip of the pen
@@ -17,7 +17,7 @@ LONGEST_S = 100 * 365 * 86400.0  # a plan beyond a century is a slip of the pen
 
 def refuse(job: Job, plan: Plan) -> None:
     """Raise ``Infeasible`` if the plan's prediction breaks a limit of the job, naming the one that binds."""
-    for check in (_check_deadline, _check_cost, _check_apps):
+    for check in (_check_deadline, _check_cost, _check_fairness, _check_apps):
         check(job, plan)
 
 
@@ -35,6 +35,11 @@ def _check_cost(job: Job, plan: Plan) -> None:
     limit, usd = job.limits.cost_usd, plan.predicted.cost_usd
     if limit is not None and usd > limit:
         raise Infeasible(f"the budget binds: {limit:.4g} USD allowed, {usd:.4g} USD predicted")
+
+
+def _check_fairness(job: Job, plan: Plan) -> None:
+    if plan.planner not in PLANNERS:  # solvers are judged before, with the devices that they leave out
+        check_fairness(job, plan.planner, fairness(plan))
 
 
 def _check_apps(job: Job, plan: Plan) -> None:

@@ -8,16 +8,19 @@ from typing import cast
 
 import numpy as np
 
+from littoral.errors import Infeasible
 from littoral.job import Job
 from littoral.learning.task import Footprint, Recipe
 from littoral.planning import deepedge, paces
 from littoral.planning.described import DescribedPerformance
 from littoral.planning.exact import solve_exact
+from littoral.planning.frontier import SLACK, jain, show_index
 from littoral.planning.instance import Floats, Instance, Performance, Placement, Scheme
 from littoral.planning.paces import Setting
 from littoral.planning.placing import ranked_servers
 from littoral.planning.plan import Prediction, Term, Worker
 from littoral.planning.profiled import from_profile
+from littoral.planning.room import room
 from littoral.planning.search import Objective, search
 
 LARGER = 4  # times the recipe's batch: beyond, steps grow less than batches
@@ -69,17 +72,36 @@ def _performance(
 
 
 def solve(job: Job, problem: Problem) -> Scheme:
-    """The answer of the job's planner."""
+    """The answer of the job's planner. Only ``search`` seeks to keep limits; others may break the job's fairness."""
     match job.planner:
         case "deepedge-paper":
-            return deepedge.solve_paper(problem.instance)
+            return _fair_enough(job, problem, deepedge.solve_paper(problem.instance))
         case "deepedge":
-            return deepedge.solve(problem.instance)
+            return _fair_enough(job, problem, deepedge.solve(problem.instance))
         case "exact":
-            return solve_exact(problem.instance)
+            return _fair_enough(job, problem, solve_exact(problem.instance))
     limits = job.limits
-    objective = cast(Objective, job.objective)
-    return search(problem.instance, objective, time_limit_s=limits.deadline_s, cost_limit_usd=limits.cost_usd)
+    return search(
+        problem.instance, cast(Objective, job.objective), time_limit_s=limits.deadline_s,
+        cost_limit_usd=limits.cost_usd, fairness_floor=limits.fairness,
+    )  # fmt: skip
+
+
+def _fair_enough(job: Job, problem: Problem, scheme: Scheme) -> Scheme:
+    """The scheme, if all devices with room carry their part of the burden; as ``search`` counts it."""
+    if job.limits.fairness is not None:
+        check_fairness(job, job.planner, jain(scheme, room(problem.instance).nodes))
+    return scheme
+
+
+def check_fairness(job: Job, planner: str, found: float) -> None:
+    """Refuse a plan of a planner that does not seek fairness, if it has too little of it."""
+    floor = job.limits.fairness
+    if floor is not None and found * SLACK < floor:
+        raise Infeasible(
+            f"fairness binds: {show_index(found)} with planner {planner!r}, the floor is {floor:g}; planner 'search' "
+            "(for strategy parameter_server) seeks a plan that keeps it"
+        )
 
 
 def workers_of(job: Job, problem: Problem, scheme: Scheme, setting: Setting) -> tuple[Worker, ...]:

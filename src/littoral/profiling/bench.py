@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 
@@ -24,22 +23,22 @@ from littoral.job import MOST_EPOCHS, Job
 from littoral.learning.task import Task, load_task
 from littoral.planning.plan import Plan
 from littoral.planning.planner import make_plan
-from littoral.profiling.appbench import AppBench
 from littoral.profiling.design import Point
-from littoral.profiling.probe import Probe
+from littoral.profiling.post import LocalPost, Post
+from littoral.profiling.ray_post import RayPost
 from littoral.profiling.rows import AppRow, State, TrainingRow
-from littoral.profiling.stress import stressed
-from littoral.profiling.stressors import Stress
 from littoral.rehearsal import Forgetful
 from littoral.supervisor import Supervisor
 from littoral.worlds.opening import open_live
 from littoral.worlds.processes.ground import Ground
 from littoral.worlds.processes.launch import Launcher
+from littoral.worlds.ray.cluster import RayGround
 
 FEWEST_STEPS = 4
 PERCENTILE = 0.95
 HASTE = 4.0  # times a device's quota, while its processes start
 _PATIENCE = 4  # windows that a worker may take to tell of one
+Window = tuple[float, float]  # of the monotonic clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +49,11 @@ class Windows:
     before_s: float = 3.0
     skip_s: float = 0.7  # of the training, for its start-up
     during_s: float = 4.0
+
+    @classmethod
+    def of(cls, during_s: float) -> Windows:
+        """With so many seconds of training, and half as many before."""
+        return cls(before_s=max(1.5, during_s / 2), during_s=during_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +75,14 @@ class Bench:
         self._ground, self._launcher = ground, launcher
         self._task: Task = load_task(job.task, job.task_options, job.recipe)
         self._stack = ExitStack()
-        self._probes: dict[str, Probe] = {}
-        self._apps: list[AppBench] = []
+        self._posts = {device: self._post(device) for device in dict.fromkeys([*kinds, server])}
 
     def __enter__(self) -> Bench:
         with self._stack as stack:
-            for device in dict.fromkeys([*self._kinds, self._server]):
-                self._probes[device] = stack.enter_context(Probe(self._place(device), card=self._card(device)))
-            for app in self._job.continuum.apps:
-                for device in (device for device in app.on if device in self._kinds):
-                    bench = AppBench(app, device, self._place(device), cores=self._cores(device), seed=self._seed)
-                    self._apps.append(stack.enter_context(bench))
-            for bench in self._apps:
-                bench.wait_ready()
+            for post in self._posts.values():
+                stack.enter_context(post)
+            for post in self._posts.values():
+                post.wait_ready()
             self._stack = stack.pop_all()
         return self
 
@@ -92,49 +91,52 @@ class Bench:
 
     def measure(self, point: Point) -> Measured:
         """The rows of one point; raises RunFailed if it could not be measured."""
-        with self._stress(point) as rates:
+        with self.stressed(point):
             time.sleep(self._windows.settle_s)
             start = time.monotonic()
             time.sleep(self._windows.before_s)
             window = start, time.monotonic()
-            before = {device: self._state(device, window, rates, None) for device in self._probes}
-            peaks = {device: self._state(device, window, rates, PERCENTILE) for device in self._kinds}
-        apps = self._app_rows(point, *window, peaks, {})
+            before = {device: self.state(device, window, None) for device in self._posts}
+            peaks = {device: self.state(device, window, PERCENTILE) for device in self._kinds}
+        apps = self._app_rows(point, window, peaks, {})
         steps, window = self._train(point)
-        during = {device: self._state(device, window, rates, PERCENTILE) for device in point.batches}
-        apps += self._app_rows(point, *window, during, point.batches)
+        during = {device: self.state(device, window, PERCENTILE) for device in point.batches}
+        apps += self._app_rows(point, window, during, point.batches)
         rows = [self._row(point, device, steps[device], before, during) for device in point.batches]
         return Measured(tuple(rows), tuple(apps))
 
     @contextmanager
-    def _stress(self, point: Point) -> Iterator[dict[str, float]]:
-        """Stressors at work; what they were told to read and write in memory, in bytes/s, by device."""
+    def stressed(self, point: Point) -> Iterator[None]:
+        """Stressors at work; raises RunFailed if one of them ends too early."""
         with ExitStack() as stack:
-            running = {device: stack.enter_context(stressed(stress, self._place(device), card=self._card(device) or 0))
-                       for device, stress in point.stress.items() if stress != Stress()}  # fmt: skip
-            yield {device: each.memory_bytes_per_s for device, each in running.items()}
-            for each in running.values():
-                each.check()
+            for device, stress in point.stress.items():
+                self._posts[device].stress(stress)
+                stack.callback(self._posts[device].relax, check=False)
+            yield
+            for device in point.stress:
+                self._posts[device].relax(check=True)
 
-    def _state(
-        self, device: str, window: tuple[float, float], rates: Mapping[str, float], quantile: float | None
-    ) -> State:
+    def state(self, device: str, window: Window, quantile: float | None) -> State:
         """A mean says how much is left, a percentile how bad it gets."""
-        state = self._probes[device].summary(*window, quantile)
-        return replace(state, memory_bytes_per_s=rates.get(device, 0.0))
+        return self._posts[device].state(*window, quantile)
 
-    def _place(self, device: str) -> Any:
-        return None if self._ground.lab is None else self._ground.place(device)
+    def latencies(self, window: Window) -> dict[tuple[str, str], list[float]]:
+        """What the apps took in a window of the monotonic clock, by app and device."""
+        return {(app, device): seen for device, post in self._posts.items()
+                for app, seen in post.latencies(*window).items()}  # fmt: skip
 
-    def _card(self, device: str) -> int | None:
-        return self._job.continuum.device(device).card
-
-    def _cores(self, device: str) -> float:
-        return 1.0 if self._ground.lab is None else self._ground.lab.quotas[device]
+    def _post(self, device: str) -> Post:
+        described = self._job.continuum.device(device)
+        apps = [app for app in self._job.continuum.apps if device in app.on and device in self._kinds]
+        if isinstance(self._ground, RayGround):
+            return RayPost(self._ground.cluster, described, apps, self._seed)
+        lab = self._ground.lab
+        place, cores = (None, 1.0) if lab is None else (self._ground.place(device), lab.quotas[device])
+        return LocalPost(described, apps, place, cores, self._seed)
 
     # -- training ---------------------------------------------------------------------------------------------------
 
-    def _train(self, point: Point) -> tuple[dict[str, list[Computed]], tuple[float, float]]:
+    def _train(self, point: Point) -> tuple[dict[str, list[Computed]], Window]:
         """The steps of every worker inside the window, and the window on the monotonic clock.
 
         Starting up under stress may take minutes on a weak device: stress and the lab's quotas come when everybody has
@@ -150,7 +152,8 @@ class Bench:
             stack.callback(self._speed, point, 1.0)
             self._speed(point, HASTE)
             session = stack.enter_context(open_live(
-                quiet, self._task, plan, Forgetful(), seed=self._seed, launcher=self._launcher, ground=self._ground
+                quiet, self._task, plan, Forgetful(), seed=self._seed, launcher=self._launcher, ground=self._ground,
+                world="ray" if isinstance(self._ground, RayGround) else "processes",
             ))  # fmt: skip
             for command in supervisor.begin():
                 session.perform(command)
@@ -162,7 +165,7 @@ class Bench:
                     session.perform(command)
                 if math.isinf(opened) and all(steps.values()):
                     self._speed(point, 1.0)
-                    stack.enter_context(self._stress(point))
+                    stack.enter_context(self.stressed(point))
                     opened = time.monotonic() - offset + self._windows.skip_s
                 told = min((seen[-1].t for seen in steps.values() if seen), default=0.0)
                 if told >= opened + seconds or event.t >= opened + _PATIENCE * seconds:
@@ -205,15 +208,14 @@ class Bench:
         )  # fmt: skip
 
     def _app_rows(
-        self, point: Point, start: float, end: float, states: Mapping[str, State], batches: Mapping[str, int]
+        self, point: Point, window: Window, states: Mapping[str, State], batches: Mapping[str, int]
     ) -> list[AppRow]:
-        rows = []
-        for bench in (bench for bench in self._apps if bench.device in states):
-            latencies = bench.latencies(start, end)
-            if latencies:
-                rows.append(AppRow(
-                    point=point.number, device=bench.device, kind=self._kinds[bench.device], app=bench.app.name,
-                    beside=batches.get(bench.device, 0), state=states[bench.device], mean_s=statistics.fmean(latencies),
-                    tail_s=float(np.quantile(latencies, PERCENTILE)), periods=len(latencies),
-                ))  # fmt: skip
-        return rows
+        return [
+            AppRow(
+                point=point.number, device=device, kind=self._kinds[device], app=app,
+                beside=batches.get(device, 0), state=states[device], mean_s=statistics.fmean(latencies),
+                tail_s=float(np.quantile(latencies, PERCENTILE)), periods=len(latencies),
+            )
+            for (app, device), latencies in self.latencies(window).items()
+            if device in states and latencies
+        ]  # fmt: skip

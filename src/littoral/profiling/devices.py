@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from littoral.profiling.cards import Card
 from littoral.profiling.groups import Groups
 from littoral.profiling.limits import own_limits
-from littoral.profiling.readings import Machine, Reading, Watched, network_bytes, stall_seconds
+from littoral.profiling.readings import Machine, Reading, Watched, fields, network_bytes, stall_seconds
 
 if TYPE_CHECKING:
     from littoral.worlds.lab.places import Place
@@ -95,7 +95,11 @@ def _first(files: Iterable[Watched]) -> Watched | None:
 
 
 def machine_memory() -> tuple[float, float]:
-    """Bytes of this machine, and those that are free."""
+    """Bytes of this machine, and those that are free or could be freed at once."""
+    told = Path("/proc/meminfo")
+    if told.exists():
+        kilobytes = fields(told.read_text())
+        return 1024.0 * kilobytes["MemTotal"], 1024.0 * kilobytes["MemAvailable"]
     page = os.sysconf("SC_PAGE_SIZE")
     return float(os.sysconf("SC_PHYS_PAGES") * page), float(os.sysconf("SC_AVPHYS_PAGES") * page)
 

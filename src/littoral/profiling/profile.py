@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,6 +56,18 @@ class Profile:
     def app_rows_of(self, kind: str, app: str) -> list[AppRow]:
         """The rows of an app on a kind of device."""
         return [row for row in self.apps if (row.kind, row.app) == (kind, app)]
+
+
+def joined(profiles: Sequence[Profile]) -> Profile:
+    """The rows of several sweeps, of one device each or of the same ones; their points stay apart."""
+    training: list[TrainingRow] = []
+    apps: list[AppRow] = []
+    shift = 0
+    for one in profiles:
+        training += [replace(row, point=row.point + shift) for row in one.training]
+        apps += [replace(row, point=row.point + shift) for row in one.apps]
+        shift = 1 + max([*(row.point for row in training), *(row.point for row in apps)], default=-1)
+    return Profile(training=tuple(training), apps=tuple(apps))
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):

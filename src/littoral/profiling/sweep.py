@@ -12,9 +12,11 @@ from littoral.errors import InputError, RunFailed
 from littoral.job import Job
 from littoral.learning.task import load_task
 from littoral.profiling.bench import Bench, Measured
-from littoral.profiling.design import Point, Space, least_known, points
+from littoral.profiling.design import MOST_MEMORY, Point, Space, least_known, points
+from littoral.profiling.devices import machine_memory
 from littoral.profiling.profile import Profile, load, save
 from littoral.profiling.stressors import has_stress_ng
+from littoral.units import show_bytes
 
 EVENLY = 24  # points that fill the space before doubts choose
 CANDIDATES = 12  # among which they choose
@@ -43,6 +45,18 @@ def space_of(job: Job, server: str) -> Space:
     ladder = tuple(size for size in sizes if size <= min(least, footprint.samples // len(workers)))
     return Space(workers=workers, server=server, batches=ladder or (1,), bandwidth=has_stress_ng(),
                  cards=tuple(name for name in workers if job.continuum.device(name).card is not None))  # fmt: skip
+
+
+def check_room(space: Space, job: Job, *, lab: bool) -> None:
+    """Refuse stress that this machine could not bear."""
+    if not lab and len(space.workers) > 1:
+        found = f"without a lab, {' and '.join(space.workers)} are all this machine, and their stress would add up"
+        raise InputError(found, remedy="profile them with --lab, or a job with one worker", key="workers")
+    held = sum(MOST_MEMORY * job.continuum.device(name).memory_bytes for name in space.workers) if lab else 0.0
+    free = machine_memory()[1]
+    if held > free:
+        found = f"stress would hold up to {show_bytes(held)} of memory, and {show_bytes(free)} are free"
+        raise InputError(found, remedy="lower 'memory' of the continuum's devices")
 
 
 def server_of(job: Job) -> str:

@@ -1,4 +1,8 @@
-"""Background apps in virtual time: released every period, slowed by training as they slow it, late or in time."""
+"""Background apps in virtual time: released every period, slowed by training as they slow it, late or in time.
+
+With a profile, what a period takes is drawn from what was measured. It loads its device as described all the same:
+that is what slows training.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from littoral.apps.tally import Tally
 from littoral.continuum.app import App
 from littoral.events import AppChecked, DeadlineMissed
 from littoral.worlds.simulated.kernel import sleep
+from littoral.worlds.simulated.latencies import Latencies
 
 if TYPE_CHECKING:
     from littoral.worlds.simulated.machine import Machine
@@ -21,6 +26,7 @@ class _Record:
     device: str
     tally: Tally
     busy: bool = False
+    loads: bool = False  # its device, while the latency is a profile's
 
 
 class AppRunner:
@@ -30,6 +36,7 @@ class AppRunner:
         self._session = session
         continuum = session.job.continuum
         self._records = [_Record(app, device, Tally(app.deadline_s)) for app in continuum.apps for device in app.on]
+        self._latencies = Latencies(session) if session.job.profile is not None and self._records else None
 
     def start(self) -> None:
         """Release the first periods, spread a little so that devices do not tick together."""
@@ -48,13 +55,29 @@ class AppRunner:
                 self._book(record, None)
             else:
                 record.busy = True
-                kernel.spawn(self._one(record, machine))
+                kernel.spawn(self._described(record, machine) if self._latencies is None else
+                             self._measured(record, machine, self._latencies))  # fmt: skip
 
-    async def _one(self, record: _Record, machine: Machine) -> None:
+    async def _described(self, record: _Record, machine: Machine) -> None:
         start = self._session.kernel.now
         await machine.work(record.app.work_s, record.app.demand)
         record.busy = False
         self._book(record, self._session.kernel.now - start)
+
+    async def _measured(self, record: _Record, machine: Machine, latencies: Latencies) -> None:
+        latency = latencies.draw(record.app.name, record.device)
+        if latency is not None:
+            self._session.kernel.spawn(self._load(record, machine))
+            await sleep(latency)
+        record.busy = False
+        self._book(record, latency)
+
+    async def _load(self, record: _Record, machine: Machine) -> None:
+        """Take of the device what is described; where that takes longer than measured, it never piles up."""
+        if not record.loads:
+            record.loads = True
+            await machine.work(record.app.work_s, record.app.demand)
+            record.loads = False
 
     def _book(self, record: _Record, latency: float | None) -> None:
         if not record.tally.add(latency):

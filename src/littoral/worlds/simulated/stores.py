@@ -62,6 +62,12 @@ class Stores:
             self._send(store, worker, more * self._session.footprint.sample_bytes)
             await self._arrival(worker)
 
+    def has_supplied(self, worker: str) -> bool:
+        """Whether a worker does not wait for data."""
+        return self._session.plan.worker(worker).store is None or (
+            worker in self._deliveries and self._deliveries[worker].there
+        )
+
     def interrupt(self, worker: str) -> None:
         """A worker is gone: what is on its way waits for it."""
         self._network.scale(_worker_gate(worker), 0.0)

@@ -1,0 +1,212 @@
+"""Deep-Edge's random experiments for real, in the lab: states are read, plans made from a profile, epochs measured.
+
+    python benchmarks/live_experiments.py run JOB.yaml PROFILE --out FILE [--count 12] [--seed 0]
+    python benchmarks/live_experiments.py table FILE...
+
+Per experiment all devices are stressed at random, and their states and their apps' latencies are measured; each solver
+plans an epoch from these states; each epoch is run under the same stress, with the apps beside it. Lateness is counted
+in both windows, with training and without. A line per experiment is appended to FILE; one that is there is not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from littoral.errors import Infeasible, RunFailed
+from littoral.events import Computed, RunFinished
+from littoral.experiments import SOLVERS, Setting, cluster
+from littoral.job import Job, load_job
+from littoral.learning.task import Task, load_task
+from littoral.planning.instance import Scheme
+from littoral.planning.plan import Plan, Worker
+from littoral.planning.planner import make_plan
+from littoral.profiling.bench import HASTE, Bench
+from littoral.profiling.design import Point, Space, points
+from littoral.profiling.kinds import kinds_of
+from littoral.profiling.profile import load
+from littoral.profiling.sweep import server_of, space_of
+from littoral.rehearsal import Forgetful
+from littoral.supervisor import Supervisor
+from littoral.worlds.lab.lab import Lab
+from littoral.worlds.opening import open_live
+from littoral.worlds.processes.ground import Ground
+from littoral.worlds.processes.launch import Forge
+
+TRIED = [name for name in SOLVERS if name != "exact"]  # which search equals on four workers
+ALONE_S, SETTLE_S = 8.0, 1.5
+CALMER = 0.7  # of the sweep's stress: more of the draws leave every app in time
+DRAWS = 20  # of stress, until no app is late before training
+Window = tuple[float, float]
+
+
+class Trials:
+    """The lab with its apps, and what is done in it."""
+
+    def __init__(self, job: Job, setting: Setting, bench: Bench, lab: Lab, forge: Forge) -> None:
+        self._job, self._setting, self._bench, self._lab, self._forge = job, setting, bench, lab, forge
+        self._task: Task = load_task(job.task, job.task_options, job.recipe)
+        self._server = server_of(job)
+        self._deadlines = {app.name: app.deadline_s for app in job.continuum.apps}
+        self._workers = space_of(job, self._server).workers
+
+    def experiment(self, number: int, drawn: Sequence[Point]) -> dict[str, Any]:
+        """One draw of stress that leaves every app in time, and an epoch by every solver under it."""
+        for point in drawn:
+            states, late = self._quiet(point)
+            if late["late"] == 0:
+                break
+        instance = cluster(self._setting, [states[name] for name in self._workers], states[self._server])
+        instance = replace(instance, samples=self._task.footprint().samples)
+        row: dict[str, Any] = {"number": number, "alone": late, "solvers": {}}
+        for name in TRIED:
+            try:
+                scheme = SOLVERS[name](instance)
+                row["solvers"][name] = self._epoch(point, scheme) | {"predicted_s": scheme.epoch_s}
+            except (Infeasible, RunFailed) as error:
+                row["solvers"][name] = {"error": str(error)}
+            print(number, name, row["solvers"][name], flush=True)
+        return row
+
+    def _quiet(self, point: Point) -> tuple[dict[str, Any], dict[str, int]]:
+        with self._bench.stressed(point):
+            time.sleep(SETTLE_S)
+            start = time.monotonic()
+            time.sleep(ALONE_S)
+            window = start, time.monotonic()
+            names = (*self._workers, self._server)
+            return {name: self._bench.state(name, window, None) for name in names}, self._late(window)
+
+    def _late(self, window: Window) -> dict[str, int]:
+        told = [
+            (latency, self._deadlines[app])
+            for (app, _), seen in self._bench.latencies(window).items()
+            for latency in seen
+        ]
+        return {"periods": len(told), "late": sum(latency > deadline for latency, deadline in told)}
+
+    def _epoch(self, point: Point, scheme: Scheme) -> dict[str, Any]:
+        plan = self._plan(scheme)
+        job = replace(self._job, faults=(), accuracy=None, evaluate_every=1e9, epochs=1,
+                      workers=tuple(worker.device for worker in plan.workers),
+                      continuum=replace(self._job.continuum, apps=()))  # fmt: skip
+        supervisor, offset, hasty = Supervisor(plan), math.inf, True
+        with ExitStack() as stack:
+            stack.callback(self._speed, 1.0)
+            self._speed(HASTE)
+            session = stack.enter_context(open_live(
+                job, self._task, plan, Forgetful(), seed=0, launcher=self._forge, ground=Ground(self._lab)
+            ))  # fmt: skip
+            for command in supervisor.begin():
+                session.perform(command)
+            for event in session.events():
+                offset = min(offset, time.monotonic() - event.t)
+                if hasty and isinstance(event, Computed):
+                    self._speed(1.0)
+                    stack.enter_context(self._bench.stressed(point))
+                    hasty = False
+                for command in supervisor.handle(event):
+                    session.perform(command)
+                if isinstance(event, RunFinished):
+                    took = event.t
+        return {"measured_s": took, "workers": len(plan.workers)} | self._late((offset, offset + took))
+
+    def _speed(self, factor: float) -> None:
+        for device in self._workers:
+            self._lab.set_speed(device, factor)
+
+    def _plan(self, scheme: Scheme) -> Plan:
+        job = replace(self._job, planner="fair", epochs=1, strategy="parameter_server", parameters={"mode": "asp"},
+                      profile=None, continuum=replace(self._job.continuum, apps=()))  # fmt: skip
+        plan = make_plan(job, self._task.footprint(), self._task.recipe)
+        known = {worker.device: worker for worker in plan.workers}
+        workers: list[Worker] = [
+            replace(known[name], shard=scheme.shards[i], batch=scheme.batches[i])
+            for i, name in enumerate(self._workers)
+            if scheme.shards[i]
+        ]
+        return replace(plan, workers=tuple(workers))
+
+
+def calmer(space: Space, seed: int, number: int) -> list[Point]:
+    """Draws of stress for one experiment."""
+    found = []
+    for point in points(space, seed * 1000 + number):
+        if len(found) == DRAWS:
+            break
+        stress = {name: replace(one, cpu=round(CALMER * one.cpu, 3)) for name, one in point.stress.items()}
+        found.append(replace(point, stress=stress))
+    return found
+
+
+def run(asked: argparse.Namespace) -> None:
+    job = replace(load_job(asked.job), profile=None)
+    server = server_of(job)
+    space = space_of(job, server)
+    kinds = kinds_of(job, space.workers)
+    profile = load(asked.profile)
+    app = job.continuum.apps[0]
+    setting = Setting(profile=profile, kinds=tuple(kinds[name] for name in space.workers), app=app.name,
+                      deadline_s=app.deadline_s, seed=asked.seed)  # fmt: skip
+    done = {row["number"] for row in rows_of([asked.out])} if asked.out.exists() else set()
+    with (
+        Lab.up(job.continuum) as lab, Forge() as forge,
+        Bench(job, kinds, server, ground=Ground(lab), launcher=forge) as bench,
+    ):  # fmt: skip
+        trials = Trials(job, setting, bench, lab, forge)
+        for number in (asked.seed * asked.count + i for i in range(asked.count)):
+            if number not in done:
+                row = trials.experiment(number, calmer(space, asked.seed, number))
+                with asked.out.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+
+
+def rows_of(files: Sequence[Path]) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def table(asked: argparse.Namespace) -> None:
+    rows = rows_of(asked.files)
+    alone = np.array([[row["alone"]["late"], row["alone"]["periods"]] for row in rows]).sum(axis=0)
+    print(f"{len(rows)} experiments; without training {alone[0]} of {alone[1]} periods late")
+    print(f"| solver | epoch | fair / it | least-most | predicted off by | periods late | failed |\n{'|---' * 7}|")
+    for name in TRIED:
+        both = [(row["solvers"]["fair"], row["solvers"][name]) for row in rows
+                if "error" not in row["solvers"]["fair"] and "error" not in row["solvers"][name]]  # fmt: skip
+        gains = np.array([fair["measured_s"] / one["measured_s"] for fair, one in both])
+        off = np.array([one["predicted_s"] / one["measured_s"] - 1 for _, one in both])
+        late, periods = (sum(one[key] for _, one in both) for key in ("late", "periods"))
+        epoch = np.mean([one["measured_s"] for _, one in both])
+        print(f"| {name} | {epoch:.1f} s | {gains.mean():.2f} | {gains.min():.2f}-{gains.max():.2f} | "
+              f"{100 * off.mean():+.0f} % (mean size {100 * np.abs(off).mean():.0f} %) | {late} of {periods} | "
+              f"{len(rows) - len(both)} |")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    verbs = parser.add_subparsers(required=True)
+    running = verbs.add_parser("run")
+    running.add_argument("job", type=Path)
+    running.add_argument("profile", type=Path)
+    running.add_argument("--out", type=Path, required=True)
+    running.add_argument("--count", type=int, default=12)
+    running.add_argument("--seed", type=int, default=0)
+    running.set_defaults(act=run)
+    showing = verbs.add_parser("table")
+    showing.add_argument("files", type=Path, nargs="+")
+    showing.set_defaults(act=table)
+    asked = parser.parse_args()
+    asked.act(asked)
+
+
+if __name__ == "__main__":
+    main()
