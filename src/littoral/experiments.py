@@ -27,7 +27,6 @@ from littoral.profiling.profile import Profile
 from littoral.profiling.rows import State
 
 SAMPLES, WORKERS, COUNT = 3855, 4, 120  # the paper's
-CALM = 0.9  # of the measured latencies keep a deadline that nobody gave
 SOLVERS: Mapping[str, Callable[[Instance], Scheme]] = {
     "fair": solve_fair,
     "deepedge-paper": deepedge.solve_paper,
@@ -68,7 +67,7 @@ class Setting:
 def setting_of(
     profile: Profile, *, kinds: Sequence[str] = (), deadline_s: float | None = None, seed: int = 0
 ) -> Setting:
-    """A setting, from what a profile has."""
+    """A setting from what a profile has; the deadline is the measured app's, unless another one is given."""
     if not profile.apps:
         raise InputError("the profile has no app", remedy="profile a job with an app: its deadline is what binds")
     pace: dict[str, float] = {
@@ -80,9 +79,8 @@ def setting_of(
         if kind not in pace:
             raise InputError(f"nothing was measured on {kind}", remedy=f"choose from: {', '.join(quick)}")
     chosen = tuple(kinds) or (quick[0], *[quick[min(1, len(quick) - 1)]] * (WORKERS - 1))
-    alone = [row.tail_s for row in profile.apps if row.kind in chosen and not row.beside]
-    deadline = float(np.quantile(alone, CALM)) if deadline_s is None else deadline_s
-    return Setting(profile=profile, kinds=chosen, app=profile.apps[0].app, deadline_s=deadline, seed=seed)
+    app, deadline = profile.apps[0].app, profile.apps[0].deadline_s if deadline_s is None else deadline_s
+    return Setting(profile=profile, kinds=chosen, app=app, deadline_s=deadline, seed=seed)
 
 
 def experiments(setting: Setting, count: int = COUNT, *, jobs: int = 1) -> Iterator[Outcome]:

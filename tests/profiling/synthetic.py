@@ -106,7 +106,7 @@ def app_rows(points: int = 60, *, noise: float = 0.02, seed: int = 1, kind: str 
             latency = exec_s(state) * _off(rng, noise)
             rows.append(
                 AppRow(point=point, device="d0", kind=kind, app="sift", beside=0, state=seen, mean_s=latency,
-                       tail_s=1.25 * latency, periods=50)
+                       tail_s=1.25 * latency, deadline_s=0.2, periods=50)
             )  # fmt: skip
     return tuple(rows)
 

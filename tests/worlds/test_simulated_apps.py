@@ -49,7 +49,7 @@ def measured(beside_s: float = BESIDE_S, noise: float = 0.05) -> Profile:
             latency = (CALM_S + (beside_s - CALM_S) * busy / 0.75) * math.exp(dice.gauss(0, noise))
             state = State(cpu=busy, memory=0.1 + 0.2 * busy, load=busy)
             apps.append(AppRow(point=point, device="d", kind=KIND, app="sift", beside=0, state=state,
-                               mean_s=latency, tail_s=1.2 * latency, periods=50))  # fmt: skip
+                               mean_s=latency, tail_s=1.2 * latency, deadline_s=0.1, periods=50))  # fmt: skip
     return fit(Profile(training=tuple(training), apps=tuple(apps)), budget=Budget(trials=2))
 
 

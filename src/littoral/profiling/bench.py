@@ -74,6 +74,7 @@ class Bench:
         self._job, self._kinds, self._server, self._windows, self._seed = job, kinds, server, windows, seed
         self._ground, self._launcher = ground, launcher
         self._task: Task = load_task(job.task, job.task_options, job.recipe)
+        self._deadlines = {app.name: app.deadline_s for app in job.continuum.apps}
         self._stack = ExitStack()
         self._posts = {device: self._post(device) for device in dict.fromkeys([*kinds, server])}
 
@@ -214,7 +215,8 @@ class Bench:
             AppRow(
                 point=point.number, device=device, kind=self._kinds[device], app=app,
                 beside=batches.get(device, 0), state=states[device], mean_s=statistics.fmean(latencies),
-                tail_s=float(np.quantile(latencies, PERCENTILE)), periods=len(latencies),
+                tail_s=float(np.quantile(latencies, PERCENTILE)), deadline_s=self._deadlines[app],
+                periods=len(latencies),
             )
             for (app, device), latencies in self.latencies(window).items()
             if device in states and latencies

@@ -62,4 +62,5 @@ class AppRow:
     state: State  # 95th percentiles, with the app running
     mean_s: float  # of its periods' latencies
     tail_s: float  # their 95th percentile
+    deadline_s: float  # of each, as the job had it
     periods: int

@@ -16,7 +16,7 @@ from littoral.profiling.rows import AppRow, State, TrainingRow
 
 Row = TypeVar("Row", TrainingRow, AppRow)
 _REPAIR = "correct this row or delete it"
-_POSITIVE = {"compute_s", "tail_s", "mean_s", "batch", "workers", "batch_sum", "batch_max"}
+_POSITIVE = {"compute_s", "tail_s", "mean_s", "deadline_s", "batch", "workers", "batch_sum", "batch_max"}
 
 
 def written(kind: type[Row], rows: Sequence[Row]) -> str:
