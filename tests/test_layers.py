@@ -34,6 +34,7 @@ ORDER = [
     ["learning", "tasks"],
     ["apps"],
     ["strikes"],
+    ["watching"],
     ["supervisor"],
     ["worlds"],
     ["profiling.keeper", "profiling.stress"],

@@ -70,6 +70,7 @@ class Job:
     yardstick: dict[str, Any] | None = None  # the lone device's recipe that goodput compares with; None: the job's
     epochs: int = 10
     accuracy: float | None = None
+    plateau: float | None = None  # stop when three more epochs promise less accuracy than this
     objective: str = "makespan"
     limits: Limits = Limits()
     strategy: str = "auto"
@@ -120,6 +121,7 @@ def load_job(path: Path) -> Job:
         yardstick=_mapping(top, "yardstick") if "yardstick" in top.keys() else None,  # noqa: SIM118 (not a dict)
         epochs=target.integer("epochs", 10, least=1, most=MOST_EPOCHS) if target else 10,
         accuracy=_accuracy(target) if target else None,
+        plateau=target.read("plateau", lambda value: _share(value, "gain", 0.002), None) if target else None,
         objective=top.choice("objective", OBJECTIVES, "makespan"),
         limits=_limits(limits) if limits else Limits(),
         strategy=strategy,
@@ -159,7 +161,8 @@ def _default_name(path: Path) -> str:
 
 def job_document(job: Job) -> dict[str, Any]:
     """The job as one would write it, beside its continuum as ``continuum.yaml``."""
-    target = {"epochs": job.epochs} | ({} if job.accuracy is None else {"accuracy": job.accuracy})
+    goals = {"accuracy": job.accuracy, "plateau": job.plateau}
+    target = {"epochs": job.epochs} | {name: goal for name, goal in goals.items() if goal is not None}
     document: dict[str, Any] = {
         "name": job.name,
         "continuum": "continuum.yaml",

@@ -28,7 +28,7 @@ from littoral.learning.task import Footprint
 from littoral.planning.plan import Plan
 from littoral.supervisor import CONSECUTIVE
 
-FINISHED = ("target", "epochs")  # why a run ends that did its work
+FINISHED = ("target", "plateau", "epochs")  # why a run ends that did its work
 SOLO_BATCH = 1024  # what a device may use when its best solo speed is asked for
 
 

@@ -75,7 +75,8 @@ def run_plan(
         tally = Tally(job, plan, task.footprint(), options.seed, reference)
         if counting and not options.resume:
             strikes = keep.change_strikes(Strikes.begin_run)
-        supervisor = Supervisor(plan, target=job.accuracy, on_failure=job.on_failure, strikes=strikes)
+        supervisor = Supervisor(plan, target=job.accuracy, plateau=job.plateau, on_failure=job.on_failure,
+                            strikes=strikes)  # fmt: skip
         if options.resume:
             for event in history(keep.journal, session.resume()):
                 tally.update(event)

@@ -26,6 +26,7 @@ from littoral.events import (
 )
 from littoral.planning.plan import Plan
 from littoral.strikes import Strikes
+from littoral.watching.accuracy import AccuracyMonitor
 
 CONSECUTIVE = 3  # evaluations whose median must pass the target: single crossings vary by a fifth between seeds
 NOBODY = "no worker is left: all of them have three strikes"
@@ -39,6 +40,7 @@ class Supervisor:
         plan: Plan,
         *,
         target: float | None = None,
+        plateau: float | None = None,
         on_failure: str = "elastic",
         strikes: Strikes | None = None,
     ) -> None:
@@ -48,6 +50,7 @@ class Supervisor:
         self._shards = {worker.name: float(worker.shard) for worker in plan.workers}
         self._members = {*self._shards, *self._servers}
         self._recent: deque[float] = deque(maxlen=CONSECUTIVE)
+        self._monitor = None if plateau is None else AccuracyMonitor(most_epochs=plan.epochs, gain=plateau)
         self._going_back = False  # to a checkpoint: until then, what is told of the model is void
         self._stopped = False
 
@@ -70,8 +73,8 @@ class Supervisor:
                 self._going_back = False
             case Evaluated() | EpochFinished() if self._going_back:
                 return []
-            case Evaluated(accuracy=accuracy):
-                return self._judge(accuracy)
+            case Evaluated():
+                return self._judge(event)
             case EpochFinished(left=left):
                 return [SaveCheckpoint(), *self._stop("epochs")] if left == 0 else [SaveCheckpoint()]
             case NodeLost(node=node):
@@ -85,15 +88,24 @@ class Supervisor:
     def recall(self, event: Event) -> None:
         """Take note of what happened before a run was resumed: how good the model was. Everyone is back in."""
         if isinstance(event, Evaluated):
-            self._recent.append(event.accuracy)
+            self._note(event)
 
-    def _judge(self, accuracy: float) -> list[Command]:
-        self._recent.append(accuracy)
+    def _judge(self, event: Evaluated) -> list[Command]:
+        self._note(event)
+        if self._monitor is not None and self._monitor.should_stop() == "plateau":
+            return self._stop("plateau")
         if self._target is None or len(self._recent) < CONSECUTIVE:
             return []
         if statistics.median(self._recent) >= self._target:
             return self._stop("target")
         return []
+
+    def _note(self, event: Evaluated) -> None:
+        self._recent.append(event.accuracy)
+        epochs = event.samples / sum(self._shards.values())
+        if self._monitor is not None and epochs > 0:  # an untrained model is no point of a learning curve
+            self._monitor.forget_from(epochs)  # of a model that a checkpoint has undone
+            self._monitor.add(epochs, event.accuracy)
 
     # -- who is in ----------------------------------------------------------------------------------------------
 

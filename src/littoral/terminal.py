@@ -175,7 +175,8 @@ def result(outcome: Mapping[str, Any], folder: Path) -> str:
          show_duration(w["wait_s"]), show_bytes(w["bytes_sent"])]
         for name, w in outcome["workers"].items()
     ]  # fmt: skip
-    ended = {"target": "target reached", "epochs": "all epochs done"}.get(outcome["reason"], outcome["reason"])
+    named = {"target": "target reached", "plateau": "no more to gain", "epochs": "all epochs done"}
+    ended = named.get(outcome["reason"], outcome["reason"])
     lines = [
         f"{outcome['run']}: {ended} after {show_duration(outcome['time_s'])}{_virtual(outcome['world'])}, "
         f"predicted {show_duration(outcome['predicted']['time_s'])} for all epochs",

@@ -292,7 +292,8 @@ def simulate(
     session = open_session(job, task, decided, keeper or MemoryKeeper(), seed=seed, timing_only=timing_only)
     if resume:
         session.resume()
-    supervisor = Supervisor(decided, target=job.accuracy, on_failure=job.on_failure, strikes=strikes)
+    supervisor = Supervisor(decided, target=job.accuracy, plateau=job.plateau, on_failure=job.on_failure,
+                            strikes=strikes)  # fmt: skip
     story = Story(decided, session=session)
 
     def obey(commands: Sequence[Command]) -> None:
@@ -337,7 +338,8 @@ def live(
 
     task = load_task(job.task, job.task_options, job.recipe)
     decided = plan or make_plan(job, task.footprint(), task.recipe)
-    supervisor = Supervisor(decided, target=job.accuracy, on_failure=job.on_failure, strikes=strikes)
+    supervisor = Supervisor(decided, target=job.accuracy, plateau=job.plateau, on_failure=job.on_failure,
+                            strikes=strikes)  # fmt: skip
     story = Story(decided)
     with open_live(
         job, task, decided, keeper or MemoryKeeper(), seed=seed, launcher=launcher, ground=ground, folder=folder,

@@ -1,0 +1,138 @@
+"""The accuracy monitor: curves are recovered, stops are neither early nor late, and nothing is said too soon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from littoral.errors import InputError
+from littoral.testing import simulate, small_job
+from littoral.watching.accuracy import FEWEST, AccuracyMonitor, Floats
+
+Curve = Callable[[Floats], Floats]
+
+
+def power(k: Floats) -> Floats:
+    return 0.9 - 0.5 * k**-1.2
+
+
+def exponential(k: Floats) -> Floats:
+    return 0.85 - 0.6 * np.exp(-0.35 * k)
+
+
+def logistic(k: Floats) -> Floats:
+    return 0.8 / (1 + np.exp(-0.8 * (k - 4)))
+
+
+CURVES = [power, exponential, logistic]
+
+
+def told(accuracies: Floats, **settings: float) -> AccuracyMonitor:
+    """A monitor that has heard of one evaluation per epoch, until it wants to stop."""
+    monitor = AccuracyMonitor(most_epochs=settings.pop("most_epochs", len(accuracies)), **settings)  # type: ignore[arg-type]
+    for epoch, accuracy in enumerate(accuracies, start=1):
+        monitor.add(epoch, float(accuracy))
+        if monitor.should_stop():
+            break
+    return monitor
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_the_epoch_of_a_target_is_foretold(curve: Curve) -> None:
+    truth = curve(np.arange(1.0, 61.0) / 3)  # a third as quick
+    foretold, covered = [], 0
+    for seed in range(5):
+        monitor = AccuracyMonitor(most_epochs=60, target=float(truth[21]))
+        rng = np.random.default_rng(seed)
+        for epoch in range(18):
+            forecast = monitor.add(epoch + 1, float(np.clip(truth[epoch] + 0.003 * rng.standard_normal(), 0, 1)))
+        assert forecast is not None and forecast.final == pytest.approx(truth[-1], abs=0.2)
+        foretold.append(forecast.epochs)
+        covered += forecast.low <= 23 and forecast.high >= 21
+    assert np.median(foretold) == pytest.approx(22, abs=2.5) and covered >= 4
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_it_stops_on_the_plateau_with_little_given_up(curve: Curve) -> None:
+    truth = curve(np.arange(1.0, 101.0))
+    rng = np.random.default_rng(1)
+    monitor = told(np.clip(truth + 0.001 * rng.standard_normal(100), 0, 1))
+    assert monitor.should_stop() == "plateau" and len(monitor.epochs) < 75
+    assert truth[-1] - truth[len(monitor.epochs) - 1] < 0.02
+
+
+def test_a_line_that_rises_is_never_stopped() -> None:
+    monitor = told(np.linspace(0.1, 0.9, 40))
+    assert len(monitor.epochs) == 40 and monitor.should_stop() == "epochs"
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=25), st.integers(1, 25), st.none() | st.floats(0.05, 1))
+def test_it_never_speaks_too_soon_nor_allows_too_much(values: list[float], most: int, target: float | None) -> None:
+    monitor = AccuracyMonitor(most_epochs=most, target=target, resampled=8)
+    for epoch, value in enumerate(values[:most], start=1):
+        forecast = monitor.add(epoch, value)
+        assert (forecast is None) == (epoch < FEWEST)
+        if forecast is not None:
+            assert epoch <= forecast.low <= forecast.epochs <= forecast.high <= most
+            assert 0 <= forecast.final <= 1
+        if epoch < min(FEWEST, most):
+            assert not monitor.should_stop()
+    assert monitor.accuracies[monitor.best] == max(values[:most])
+    if len(monitor.epochs) == most:
+        assert monitor.should_stop() == "epochs"
+
+
+@given(st.lists(st.floats(0, 1), min_size=4, max_size=9), st.floats(0.1, 0.5), st.floats(0, 0.5))
+def test_a_lower_target_is_reached_no_later(values: list[float], low: float, more: float) -> None:
+    ends = []
+    for target in (low, low + more):
+        monitor = AccuracyMonitor(most_epochs=30, target=target, resampled=4)
+        for epoch, value in enumerate(values, start=1):
+            forecast = monitor.add(epoch, value)
+        assert forecast is not None
+        ends.append(forecast.epochs)
+    assert ends[0] <= ends[1]
+
+
+def test_what_was_undone_is_forgotten() -> None:
+    monitor, straight = AccuracyMonitor(most_epochs=20), AccuracyMonitor(most_epochs=20)
+    for epoch in (1, 2, 3, 4, 5):
+        monitor.add(epoch, 0.1 * epoch)
+    monitor.forget_from(3)
+    for epoch in (3, 4):
+        monitor.add(epoch, 0.125 * epoch)
+    for epoch, accuracy in ((1, 0.1), (2, 0.2), (3, 0.375), (4, 0.5)):
+        straight.add(epoch, accuracy)
+    assert monitor == straight
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [({"most_epochs": 0}, "at most 0"), ({"most_epochs": 5, "gain": 0.0}, "a gain of 0"),
+     ({"most_epochs": 5, "patience": -1}, "positive")],
+)  # fmt: skip
+def test_bad_settings_are_refused(settings: dict[str, float], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        AccuracyMonitor(**settings)  # type: ignore[arg-type]
+
+
+def test_bad_evaluations_are_refused() -> None:
+    monitor = AccuracyMonitor(most_epochs=5)
+    monitor.add(1, 0.5)
+    with pytest.raises(InputError, match="epoch 1 after epoch 1"):
+        monitor.add(1, 0.6)
+    with pytest.raises(InputError, match="an accuracy of"):
+        monitor.add(2, 1.5)
+
+
+def test_a_run_ends_on_its_plateau() -> None:
+    long = small_job(epochs=60)
+    whole = simulate(long)
+    stopped = simulate(replace(long, plateau=0.01))
+    assert whole.events[-1].reason == "epochs" and stopped.events[-1].reason == "plateau"  # type: ignore[attr-defined]
+    assert stopped.events[-1].t < 0.7 * whole.events[-1].t
