@@ -201,6 +201,7 @@ changes = st.fixed_dictionaries(
         "task_options": options,
         "epochs": st.integers(1, 1000),
         "accuracy": st.none() | st.floats(1e-6, 1),
+        "plateau": st.none() | st.floats(1e-6, 1),
         "objective": st.sampled_from(OBJECTIVES),
         "limits": st.builds(
             Limits,
@@ -239,6 +240,7 @@ def test_any_job_written_and_read_is_the_same(folder: Path, change: dict[str, ob
         ("target: {accuracy: -0.1}", ("not a reachable accuracy",)),
         ("target: {accuracy: high}", ("accuracy: 'high' is not a fraction",)),
         ("target: {accuracy: 95}", ("not a reachable accuracy",)),
+        ("target: {plateau: 0}", ("plateau: 0 is not a reachable gain", "0.002")),
         ("target: {accuracy: .nan}", ("nan is not a fraction",)),
         ("target: {accurcy: 0.9}", ("unknown key 'accurcy'", "did you mean 'accuracy'?")),
         ("target: {epochs: 0}", ("epochs: 0 is too small", "at least 1")),
