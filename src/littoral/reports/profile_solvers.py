@@ -67,7 +67,7 @@ def gains(times: Times, broken: Mapping[str, int]) -> str:
         f"The paper: mean {figures.PAPERS_SPEEDUP}, above {_MUCH} in more than half of 120."
     )
     if late := broken.get(BASELINE):
-        text += f" Equal shards break a rule, such as an app's deadline, in {late} experiments; solvers may not."
+        text += f" Equal shards break a rule, such as an app's deadline, in {late} of them; solvers may not."
     return paragraph(text) + plot(figures.speedup_figure(found), "Histogram of speed-ups over equal shards")
 
 
