@@ -139,7 +139,7 @@ def test_experiments_without_a_plan_are_left_out(html: str) -> None:
 def test_a_baseline_that_breaks_rules_is_said_to(tmp_path: Path) -> None:
     broken = {"fair": 3, "search": 0}
     html = write_profile_report(fitted(), tmp_path / "p.html", times=TIMES, broken=broken).read_text()
-    assert "Equal shards break a rule, such as an app&#x27;s deadline, in 3 experiments" in html
+    assert "Equal shards break a rule, such as an app&#x27;s deadline, in 3 of them" in html
     html = write_profile_report(fitted(), tmp_path / "p.html", times=TIMES, broken={"fair": 0}).read_text()
     assert "Equal shards break" not in html
 
