@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def perform(
     print(f"{len(todo)} of {len(keys)} runs to do", file=sys.stderr, flush=True)
     with ProcessPoolExecutor(jobs) as pool, out.open("a") as file:
         waiting = iter(todo)
-        running = {pool.submit(trial, key): key for key, _ in zip(waiting, range(jobs), strict=False)}
+        running = {pool.submit(trial, key): key for key in islice(waiting, jobs)}
         while running:
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:

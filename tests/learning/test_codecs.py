@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from littoral.learning.codecs import (
@@ -34,8 +34,6 @@ from littoral.learning.phantom import Phantom
 
 torch = pytest.importorskip("torch")
 
-many = settings(max_examples=200, deadline=None)
-each = settings(max_examples=30, deadline=None)  # for each of some twenty-five codecs
 KINDS = ("normal", "zeros", "constant", "huge", "tiny", "mixed", "ties", "lonely")
 
 
@@ -110,7 +108,6 @@ def named(codec: Codec) -> str:
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=named)
-@each
 @given(vector=vectors)
 def test_every_codec_gives_a_finite_vector_of_the_same_length_and_leaves_its_input_alone(
     codec: Codec, vector: Any
@@ -131,7 +128,6 @@ def test_every_codec_gives_a_finite_vector_of_the_same_length_and_leaves_its_inp
 
 
 @pytest.mark.parametrize("codec", FIXED, ids=named)
-@each
 @given(length=st.integers(1, 3000), kind=st.sampled_from(KINDS))
 def test_sizes_depend_on_the_length_alone_and_a_phantom_knows_them(codec: Codec, length: int, kind: str) -> None:
     if not fits(codec, length):
@@ -142,7 +138,6 @@ def test_sizes_depend_on_the_length_alone_and_a_phantom_knows_them(codec: Codec,
     assert len(codec.decode(phantom, length)) == length and codec.decode(phantom, length).nbytes == 4 * length
 
 
-@many
 @given(length=st.integers(1, 10**7), ratio=ratios)
 def test_bytes_are_those_of_the_formula(length: int, ratio: float) -> None:
     k = TopK(ratio).kept(length)
@@ -166,7 +161,6 @@ def test_typical_ratios() -> None:
     assert 49 < ratio["topk:0.01"] < 51 and 99 < ratio["randomk:0.01"] < 101 and ratio["powersgd:2"] > 100
 
 
-@many
 @given(vector=vectors, ratio=ratios)
 def test_top_k_keeps_the_largest_and_is_idempotent(vector: Any, ratio: float) -> None:
     codec = TopK(ratio)
@@ -182,7 +176,6 @@ def test_top_k_keeps_the_largest_and_is_idempotent(vector: Any, ratio: float) ->
     assert lost <= (1 - codec.kept(len(vector)) / len(vector)) * vector.double().square().sum() * (1 + 1e-9)
 
 
-@many
 @given(vector=vectors, block=st.integers(1, 64))
 def test_rounding_errors_are_within_the_stated_bounds(vector: Any, block: int) -> None:
     piece, most = vector[:block], vector[:block].abs().max()
@@ -205,7 +198,6 @@ def test_powers_of_two_are_what_fp4_holds_and_halves_saturate() -> None:
     assert sent(Bfloat(), torch.tensor([3.4028234e38])).isfinite().all()
 
 
-@many
 @given(vector=vectors)
 def test_what_keeps_everything_is_the_identity(vector: Any) -> None:
     everything: list[Codec] = [TopK(1.0), RandomK(1.0), RandomK(1.0, unbiased=True), MaxN(100.0), PowerSgd(300)]
@@ -216,7 +208,6 @@ def test_what_keeps_everything_is_the_identity(vector: Any) -> None:
     assert torch.equal(everything_matters.decode(payload, len(vector)), vector)
 
 
-@many
 @given(vector=vectors)
 def test_signs_keep_the_mean_magnitude(vector: Any) -> None:
     once = sent(Sign(), vector)
@@ -251,7 +242,6 @@ def test_random_k_chooses_alike_on_all_nodes_so_payloads_can_be_added() -> None:
     assert not torch.equal(sent(codec, a, 5) != 0, sent(RandomK(0.1, seed=8), a, 5) != 0)
 
 
-@many
 @given(vector=vectors, seed=st.integers(0, 1000), threshold=st.floats(0, 2), zeros=st.booleans())
 def test_the_significance_filter(vector: Any, seed: int, threshold: float, zeros: bool) -> None:
     weights = made("ties" if zeros else "normal", len(vector), seed)
@@ -277,7 +267,6 @@ def test_the_dense_switch_is_at_half() -> None:
         codec.encode(vector)
 
 
-@many
 @given(vector=vectors, percents=st.tuples(st.floats(0.01, 100), st.floats(0.01, 100)), cut=st.integers(0, 300))
 def test_max_n_is_monotone_keeps_the_largest_and_knows_tensors(
     vector: Any, percents: tuple[float, float], cut: int
@@ -297,7 +286,6 @@ def test_max_n_is_monotone_keeps_the_largest_and_knows_tensors(
         assert halves == left.tolist() + right.tolist()
 
 
-@many
 @given(vector=vectors, budget=st.integers(0, 1400), floor=st.floats(0.1, 50))
 def test_the_largest_n_fits_its_budget_unless_it_is_the_floor(vector: Any, budget: int, floor: float) -> None:
     n = largest_n(vector, budget, floor)
@@ -334,7 +322,6 @@ def test_a_warm_start_comes_nearer_with_every_message() -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=named)
-@each
 @given(data=st.data(), length=st.integers(1, 60), kind=st.sampled_from(KINDS))
 def test_malformed_payloads_are_refused_or_decoded_never_worse(
     codec: Codec, data: st.DataObject, length: int, kind: str
