@@ -45,15 +45,17 @@ format: $(READY)
 	$(BIN)/ruff format
 
 # The lab's router is compiled where there is a C compiler, and slower Python elsewhere; root gets the compiler.
-# Stressors are stress-ng's, and for processor and memory our own elsewhere; root gets stress-ng, too.
+# The manager's page is tested in chromium. Stressors are stress-ng's, and for processor and memory our own elsewhere; root gets stress-ng, too.
 $(READY): pyproject.toml constraints.txt
 	@if [ "$$(id -u)" = 0 ] && ! command -v gcc >/dev/null && command -v apt-get >/dev/null; then \
 	    apt-get -qq update && apt-get -qq install -y --no-install-recommends gcc libc6-dev || true; fi
 	@if [ "$$(id -u)" = 0 ] && ! command -v stress-ng >/dev/null && command -v apt-get >/dev/null; then \
 	    apt-get -qq update && apt-get -qq install -y --no-install-recommends stress-ng || true; fi
+	@if [ "$$(id -u)" = 0 ] && ! command -v chromium >/dev/null && command -v apt-get >/dev/null; then \
+	    apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium || true; fi
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,report,apps,profile,ray,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,report,apps,profile,ray,serve,dev]'
 	touch $(READY)
 
 clean:

@@ -53,6 +53,7 @@ ORDER = [
         "profiling.sweep",
     ],
     ["compare", "reports", "terminal"],
+    ["manager"],
     ["arguments", "interruption", "cli_profile", "cli"],
     ["__main__", "__init__"],
 ]

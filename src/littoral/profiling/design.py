@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from littoral.profiling.stressors import Stress
 
-MOST_CPU, MOST_MEMORY, MOST_BANDWIDTH, MOST_GPU = 0.75, 0.5, 0.5, 0.9  # apps want some of a processor, too
+MOST_CPU, MOST_MEMORY, MOST_BANDWIDTH, MOST_GPU = 1.4, 0.5, 0.5, 0.9  # apps want some of a processor, too
 QUIET = 0.4  # of the points a device has no bandwidth stress
 _AXES = 4  # of a device: processor, memory, bandwidth, batch
 
