@@ -17,13 +17,14 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from littoral.errors import Infeasible, RunFailed
-from littoral.events import Computed, RunFinished
+from littoral.events import Computed
 from littoral.experiments import SOLVERS, Setting, cluster
 from littoral.job import Job, load_job
 from littoral.learning.task import Task, load_task
@@ -31,7 +32,7 @@ from littoral.planning.instance import Scheme
 from littoral.planning.plan import Plan, Worker
 from littoral.planning.planner import make_plan
 from littoral.profiling.bench import HASTE, Bench
-from littoral.profiling.design import Point, Space, points
+from littoral.profiling.design import Point, points
 from littoral.profiling.kinds import kinds_of
 from littoral.profiling.profile import load
 from littoral.profiling.sweep import server_of, space_of
@@ -44,7 +45,6 @@ from littoral.worlds.processes.launch import Forge
 
 TRIED = [name for name in SOLVERS if name != "exact"]  # which search equals on four workers
 ALONE_S, SETTLE_S = 8.0, 1.5
-CALMER = 0.7  # of the sweep's stress: more of the draws leave every app in time
 DRAWS = 20  # of stress, until no app is late before training
 Window = tuple[float, float]
 
@@ -99,7 +99,7 @@ class Trials:
         job = replace(self._job, faults=(), accuracy=None, evaluate_every=1e9, epochs=1,
                       workers=tuple(worker.device for worker in plan.workers),
                       continuum=replace(self._job.continuum, apps=()))  # fmt: skip
-        supervisor, offset, hasty = Supervisor(plan), math.inf, True
+        supervisor, offset, steps = Supervisor(plan), math.inf, list[Computed]()
         with ExitStack() as stack:
             stack.callback(self._speed, 1.0)
             self._speed(HASTE)
@@ -110,15 +110,15 @@ class Trials:
                 session.perform(command)
             for event in session.events():
                 offset = min(offset, time.monotonic() - event.t)
-                if hasty and isinstance(event, Computed):
-                    self._speed(1.0)
-                    stack.enter_context(self._bench.stressed(point))
-                    hasty = False
+                if isinstance(event, Computed):
+                    steps.append(event)
+                    if len(steps) == 1:
+                        self._speed(1.0)
+                        stack.enter_context(self._bench.stressed(point))
                 for command in supervisor.handle(event):
                     session.perform(command)
-                if isinstance(event, RunFinished):
-                    took = event.t
-        return {"measured_s": took, "workers": len(plan.workers)} | self._late((offset, offset + took))
+        start, end = min(step.start for step in steps), max(step.t for step in steps)  # start-up is another matter
+        return {"measured_s": end - start, "workers": len(plan.workers)} | self._late((offset + start, offset + end))
 
     def _speed(self, factor: float) -> None:
         for device in self._workers:
@@ -135,17 +135,6 @@ class Trials:
             if scheme.shards[i]
         ]
         return replace(plan, workers=tuple(workers))
-
-
-def calmer(space: Space, seed: int, number: int) -> list[Point]:
-    """Draws of stress for one experiment."""
-    found = []
-    for point in points(space, seed * 1000 + number):
-        if len(found) == DRAWS:
-            break
-        stress = {name: replace(one, cpu=round(CALMER * one.cpu, 3)) for name, one in point.stress.items()}
-        found.append(replace(point, stress=stress))
-    return found
 
 
 def run(asked: argparse.Namespace) -> None:
@@ -165,7 +154,7 @@ def run(asked: argparse.Namespace) -> None:
         trials = Trials(job, setting, bench, lab, forge)
         for number in (asked.seed * asked.count + i for i in range(asked.count)):
             if number not in done:
-                row = trials.experiment(number, calmer(space, asked.seed, number))
+                row = trials.experiment(number, list(islice(points(space, asked.seed * 1000 + number), DRAWS)))
                 with asked.out.open("a") as file:
                     file.write(json.dumps(row) + "\n")
 

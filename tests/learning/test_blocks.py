@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from littoral.errors import InputError
@@ -80,7 +80,6 @@ def test_every_array_comes_back_bit_for_bit(x: torch.Tensor, y: torch.Tensor) ->
     back_x[:1], back_y[:1] = 0, 0  # its own memory, to be written to
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=400), st.integers(1, 1000))
 def test_any_bit_patterns_come_back(patterns: list[int], repeats: int) -> None:
     x = torch.from_numpy(np.array(patterns * min(repeats, 20), dtype=np.uint32).view(np.float32))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from littoral.learning.leases import Ledger, Span, apportion, prove
@@ -64,7 +64,6 @@ def test_leases_of_before_a_rollback_stay_invalid_after_it() -> None:
     assert not restored.is_valid(old)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.integers(0, 2**32))
 def test_every_sample_exactly_once_per_epoch_under_random_crashes_and_restarts(seed: int) -> None:
     """Workers lease, finish, release, die, hand over, come back, and the ledger is saved and restored in between."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from littoral.errors import InputError
@@ -21,7 +21,6 @@ def problems(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     return labels, [b - a for a, b in pairwise([0, *cuts, len(labels)])]
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     problems(),
     st.sampled_from(["iid", "dirichlet"]),
@@ -39,7 +38,6 @@ def test_an_exact_and_repeatable_partition(
     assert all(np.array_equal(a, b) for a, b in zip(shards, again, strict=True))
 
 
-@settings(max_examples=40, deadline=None)
 @given(problems(), problems(), st.integers(0, 2**32))
 def test_by_store_never_crosses_stores(
     here: tuple[list[int], list[int]], there: tuple[list[int], list[int]], seed: int

@@ -52,8 +52,8 @@ class Windows:
 
     @classmethod
     def of(cls, during_s: float) -> Windows:
-        """With so many seconds of training, and half as many before."""
-        return cls(before_s=max(1.5, during_s / 2), during_s=during_s)
+        """With so many seconds of training, and three quarters of them before."""
+        return cls(before_s=max(1.5, 0.75 * during_s), during_s=during_s)
 
 
 @dataclass(frozen=True, slots=True)
