@@ -66,7 +66,7 @@ def measure(job: Job, folder: Path, minutes: float) -> None:
         Lab.up(job.continuum) as lab, Forge() as forge,
         Bench(job, kinds, server, ground=Ground(lab), launcher=forge, windows=windows) as bench,
     ):  # fmt: skip
-        found = sweep(bench, space, folder, begun(folder, kinds, job.task), budget_s=60 * minutes, tell=tell)
+        found = sweep(bench, space, folder, begun(folder, kinds, job.workload), budget_s=60 * minutes, tell=tell)
     began = time.monotonic()
     fitted = fit(found, budget=Budget(trials=12, seconds=5.0), jobs=os.cpu_count() or 1)
     save(fitted, folder)

@@ -25,6 +25,7 @@ from littoral.job import (
     blame,
     job_document,
     load_job,
+    workload,
 )
 
 CONTINUUM = """\
@@ -335,3 +336,10 @@ def test_an_error_in_the_continuum_names_its_own_file(folder: Path) -> None:
     with pytest.raises(InputError, match=r"c.yaml:9: bandwidth: 20 has no unit") as caught:
         load(folder, MINIMAL)
     assert os.fspath(caught.value.file or "") == str(folder / "c.yaml")
+
+
+def test_a_workload_is_the_model_not_its_data() -> None:
+    assert workload("t", {"folder": "a", "model": "resnet8"}) == workload("t", {"folder": "b", "model": "resnet8"})
+    assert workload("t", {"model": "resnet8"}) != workload("t", {"model": "lenet"})
+    stored = {"base": "t", "folder": "samples", "options": {"model": "lenet"}}
+    assert workload("littoral.tasks.stored", stored) == workload("t", {"model": "lenet"})

@@ -65,7 +65,7 @@ def profile_sweep(
     if world == "processes":
         check_room(space, job, lab=lab)
     kinds = kinds_of(job, space.workers)
-    before = begun(out, kinds, job.task)
+    before = begun(out, kinds, job.workload)
     with ExitStack() as stack:
         launcher: Launcher
         if world == "ray":

@@ -24,6 +24,7 @@ MOST_EPOCHS = 100_000  # beyond it is a slip of the pen
 LINK_FAULTS = ["partition", "slow-link"]
 POLICIES = ["elastic", "deepedge", "stop"]
 COORDINATOR = "coordinator"  # what faults call it
+_OTHER = {"folder", "samples", "batch", "lr", "momentum", "weight_decay"}  # options of tasks that leave a step as it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +89,24 @@ class Job:
     faults: tuple[Fault, ...] = ()
     seed: int = 0
     places: Mapping[str, tuple[Path, int]] = field(default_factory=dict, compare=False)  # where keys were read
+
+    @property
+    def workload(self) -> str:
+        """What a profile is of: the task, and those of its options that make the model what it is."""
+        return workload(self.task, self.task_options)
+
+
+def workload(task: str, options: Mapping[str, Any]) -> str:
+    """A task's name with the options that decide what a step takes; a task on another one's model is that one.
+
+    >>> workload("my.task", {"folder": "data", "width": 2.0, "lr": 0.1})
+    'my.task width=2.0'
+    >>> workload("littoral.tasks.stored", {"base": "my.task", "folder": "data", "options": {"width": 2.0}})
+    'my.task width=2.0'
+    """
+    if "base" in options:
+        return workload(options["base"], options.get("options") or {})
+    return " ".join([task, *(f"{name}={value}" for name, value in sorted(options.items()) if name not in _OTHER)])
 
 
 @contextmanager

@@ -25,10 +25,11 @@ from littoral.profiling.profile import Profile, load, save
 from littoral.profiling.rows import AppRow, State, TrainingRow
 from littoral.rehearsal import rehearse
 from littoral.run import Options, run_plan
-from littoral.testing import SYNTHETIC, Story, fail_at, simulate, small_continuum, small_job
+from littoral.testing import Story, fail_at, simulate, small_continuum, small_job
 from littoral.worlds.simulated.latencies import through
 
 KIND = "jetson-nano"
+WORKLOAD = small_job().workload
 CALM_S, BESIDE_S = 0.02, 0.06  # what the app takes on an idle device, and beside training
 APP = App(name="sift", on=("w-1",), period_s=0.1, deadline_s=0.04, work_s=0.001, demand=0.01)
 
@@ -41,7 +42,7 @@ def measured(beside_s: float = BESIDE_S, noise: float = 0.05) -> Profile:
         before, during = State(cpu=cpu, memory=0.1, load=cpu), State(cpu=0.75, memory=0.25, load=0.75)
         for batch in (4, 8, 16):
             training.append(TrainingRow(
-                point=point, device="d", kind=KIND, task=SYNTHETIC, batch=batch, workers=1, batch_sum=batch,
+                point=point, device="d", kind=KIND, task=WORKLOAD, batch=batch, workers=1, batch_sum=batch,
                 batch_max=batch, before=before, server=State(), compute_s=0.01, update_s=0.01, during=during, steps=20,
             ))  # fmt: skip
         busy = point / 40
@@ -107,7 +108,7 @@ def test_training_that_makes_an_app_late_shows(kept: Callable[..., str]) -> None
 
 def test_one_period_in_twenty_is_beyond_the_95th_percentile(kept: Callable[..., str]) -> None:
     job = job_with(kept(), epochs=60)
-    known = estimators(load(Path(kept())), KIND, SYNTHETIC)
+    known = estimators(load(Path(kept())), KIND, WORKLOAD)
     tail = known.tail_time("sift", known.after(State(memory=0.1), plan_of(job).workers[0].batch)).mean[0]
     verdict = verdicts(told(job_with(kept(), replace(APP, deadline_s=tail), epochs=60)))["w-1"]
     assert verdict.checked > 500 and verdict.violated / verdict.checked == pytest.approx(0.05, abs=0.025)

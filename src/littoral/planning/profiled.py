@@ -21,8 +21,8 @@ from littoral.profiling.rows import State
 MEMORY = 0.9  # of a device that training may fill with everything else on it
 
 
-def from_profile(job: Job, devices: Sequence[str]) -> Callable[[Sequence[str]], ProfiledPerformance]:
-    """What a job's profile says of these devices, beside servers that are named later.
+def from_profile(job: Job, devices: Sequence[str], servers: Sequence[str]) -> ProfiledPerformance:
+    """What a job's profile says of these devices, beside these servers.
 
     What state they are in is not known when planning: the calmest that was measured, with the described load on top.
     """
@@ -30,22 +30,17 @@ def from_profile(job: Job, devices: Sequence[str]) -> Callable[[Sequence[str]], 
     folder = Path(job.profile)
     try:
         profile, kinds = load(folder), kinds_of(job, devices)
-        known = {kind: estimators(profile, kind, job.task) for kind in dict.fromkeys(kinds.values())}
+        known = {kind: estimators(profile, kind, job.workload) for kind in dict.fromkeys(kinds.values())}
         apps = [(app.name, frozenset(i for i, d in enumerate(devices) if d in app.on)) for app in job.continuum.apps]
         for app, places in apps:
             for kind in dict.fromkeys(kinds[devices[i]] for i in sorted(places)):
                 known[kind].estimator(f"tail:{app}")
     except InputError as error:
         raise InputError(error.found, file=error.file, line=error.line, remedy=error.remedy, key="profile") from error
-    states = [calm_state(job, device, [row.before for row in profile.training_of(kinds[device], job.task)])
+    states = [calm_state(job, device, [row.before for row in profile.training_of(kinds[device], job.workload)])
               for device in devices]  # fmt: skip
-    calm = [row.server for row in profile.training]
-
-    def model(servers: Sequence[str]) -> ProfiledPerformance:
-        beside = [calm_state(job, server, calm) for server in servers]
-        return ProfiledPerformance(known, [kinds[device] for device in devices], states, beside, apps)
-
-    return model
+    beside = [calm_state(job, server, [row.server for row in profile.training]) for server in servers]
+    return ProfiledPerformance(known, [kinds[device] for device in devices], states, beside, apps)
 
 
 def calm_state(job: Job, device: str, measured: Sequence[State]) -> State:

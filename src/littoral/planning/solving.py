@@ -68,7 +68,7 @@ def _performance(
 ) -> Performance:
     if job.profile is None:
         return DescribedPerformance(setting, devices, servers, footprint)
-    return from_profile(job, devices)(servers)
+    return from_profile(job, devices, servers)
 
 
 def solve(job: Job, problem: Problem) -> Scheme:

@@ -201,7 +201,7 @@ class Bench:
         gaps = [max(0.0, after.start - step.t) for step, after in pairwise(steps) if after.epoch == step.epoch]
         batches = list(point.batches.values())
         return TrainingRow(
-            point=point.number, device=device, kind=self._kinds[device], task=self._job.task,
+            point=point.number, device=device, kind=self._kinds[device], task=self._job.workload,
             batch=point.batches[device], workers=len(batches), batch_sum=sum(batches), batch_max=max(batches),
             before=before[device], server=before[self._server],
             compute_s=statistics.fmean((step.t - step.start) / step.samples for step in full),

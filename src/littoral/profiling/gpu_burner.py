@@ -1,7 +1,7 @@
 """Keeps a graphics card busy for a share of the time: python -m littoral.profiling.gpu_burner SHARE [NUMBER]
 
-A cycle is a burst of matrix products, waited for asleep, and a pause. Bursts are short, so that others get their turn; the
-products are large enough to fill the card while they last, and cost the processor next to nothing. Needs torch.
+A cycle is a burst of matrix products, waited for asleep, and a pause. Bursts are short, so that others get their turn;
+the products are large enough to fill the card while they last. Needs torch.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def foretold(job: Job, plan: Plan) -> tuple[Spreads, Spreads]:
     places = [(app.name, device) for app in job.continuum.apps for device in app.on]
     kinds = kinds_of(job, [device for _, device in places])
     trained = {kinds[device] for _, device in places if device in batches}
-    known = {kind: _asked(profile, kind, job.task, kind in trained) for kind in dict.fromkeys(kinds.values())}
+    known = {kind: _asked(profile, kind, job.workload, kind in trained) for kind in dict.fromkeys(kinds.values())}
 
     @cache  # many devices are alike
     def spread(kind: str, app: str, state: State, batch: int) -> Spread:
