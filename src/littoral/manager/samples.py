@@ -1,0 +1,233 @@
+"""Samples: what a deployed model was shown, what it said, and what was true, as soon as that is known.
+
+Every sample has an id, the client's or a new one; the same id again is accepted once. A hash of the id decides whether
+a sample is held out, so the decision is the same wherever and whenever it is made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from sqlite3 import Connection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from littoral.errors import InputError, brief
+from littoral.manager.database import Database
+from littoral.manager.inputs import Kind, at_index
+from littoral.manager.stores import Store, Stores, find_store, trim, weigh
+from littoral.manager.writer import Writer
+
+LARGEST_BATCH = 10_000
+_ID = re.compile(r"[!-~]{1,100}")  # printable ASCII without spaces
+_LEAST_TRIM = 256
+_Row = tuple[str, float, int | None, int | None, int | None, bool, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Samples that arrived together; lists may be empty where nothing is known."""
+
+    inputs: NDArray[Any]
+    ids: Sequence[str | None] = ()
+    predicted: Sequence[int | None] = ()
+    actual: Sequence[int | None] = ()
+    versions: Sequence[int | None] = ()  # of the model, that predicted
+    times: Sequence[float | None] = ()  # seconds since 1970; now, where none is given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """What became of a batch: ``ids`` in its order, of which ``accepted`` were new."""
+
+    ids: list[str]
+    accepted: int
+    repeated: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A prediction whose truth is known. ``labelled`` is its place in the order in which truths arrived."""
+
+    labelled: int
+    at: float
+    right: bool
+    version: int | None
+
+
+class Samples:
+    """Samples in and out. Adding and labelling return when it is on the disk."""
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        self.stores = Stores(database)
+        self._database, self._clock = database, clock
+        self._writer = Writer(database)
+
+    def add(self, store: str, batch: Batch) -> Added:
+        """Keep a batch: all of it, or none if anything in it is wrong."""
+        added: Added = self.submit(store, batch).result()
+        return added
+
+    def submit(self, store: str, batch: Batch) -> Future[Any]:
+        """The same, without waiting for the disk."""
+        rows = _rows(self.stores.get(store), batch, self._clock())
+        return self._writer.submit(lambda connection: _insert(connection, store, rows), len(rows))
+
+    def label(self, store: str, labels: Sequence[tuple[str, int]]) -> Future[Any]:
+        """Truths that arrive later; the future's result is the ids that the store does not have (any more)."""
+        kind = self.stores.get(store).kind
+        for index, (_, actual) in enumerate(labels):
+            if kind.label(index, actual, "the label") is None:
+                raise at_index(index, "no label", f"give a whole number in 0..{kind.classes - 1}")
+        return self._writer.submit(lambda connection: _label(connection, store, labels), len(labels))
+
+    def close(self) -> None:
+        """After everything that was submitted is on the disk."""
+        self._writer.close()
+
+    # -- out ----------------------------------------------------------------------------------------------------
+
+    def outcomes(self, store: str, after: int, most: int) -> list[Outcome]:
+        """Of labels that came after ``after``, in order; the newest ``most`` of them."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT labelled, at, predicted = actual AS right, version FROM samples "
+                "WHERE store = ? AND labelled > ? AND predicted IS NOT NULL ORDER BY labelled DESC LIMIT ?",
+                (store, after, most),
+            ).fetchall()
+        return [
+            Outcome(labelled=row["labelled"], at=row["at"], right=bool(row["right"]), version=row["version"])
+            for row in reversed(rows)
+        ]
+
+    def labelled(self, store: str, *, held_out: bool, upto: int, most: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Inputs and labels, the newest ``most`` up to the label number ``upto``, the oldest first."""
+        with self._database.read() as connection:
+            kind = find_store(connection, store).kind
+            rows = connection.execute(
+                "SELECT actual, input FROM samples WHERE store = ? AND labelled <= ? AND held_out = ? "
+                "ORDER BY labelled DESC LIMIT ?",
+                (store, upto, held_out, most),
+            ).fetchall()
+        return _arrays(kind, [(row["input"], row["actual"]) for row in reversed(rows)])
+
+
+def _rows(store: Store, batch: Batch, now: float) -> list[_Row]:
+    kind, count = store.kind, len(batch.inputs)
+    if count > LARGEST_BATCH:
+        raise InputError(f"{count} samples at once", remedy=f"send at most {LARGEST_BATCH} in a batch")
+    inputs = kind.checked(batch.inputs)
+    columns = [
+        _column(name, getattr(batch, name), count) for name in ("ids", "predicted", "actual", "versions", "times")
+    ]
+    rows = []
+    for index, (id, predicted, actual, version, at) in enumerate(zip(*columns, strict=True)):
+        name = _checked_id(index, id)
+        rows.append((
+            name, _checked_time(index, at, now), kind.label(index, predicted, "the predicted label"),
+            kind.label(index, actual, "the actual label"), _checked_version(index, version),
+            held_out(store.name, name, store.retention.held_out), inputs[index].tobytes(),
+        ))  # fmt: skip
+    return rows
+
+
+def _column(name: str, values: Sequence[Any], count: int) -> Sequence[Any]:
+    if len(values) == 0:
+        return [None] * count
+    if len(values) != count:
+        raise InputError(f"{len(values)} {name} for {count} inputs", remedy="give one for each input, or none at all")
+    return values
+
+
+def _checked_id(index: int, id: str | None) -> str:
+    if id is None:
+        return uuid.uuid4().hex
+    if not isinstance(id, str) or not _ID.fullmatch(id):
+        raise at_index(index, f"the id {brief(id)}", "give up to 100 printable characters without spaces")
+    return id
+
+
+def _checked_time(index: int, at: float | None, now: float) -> float:
+    if at is None:
+        return now
+    if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at < 1e11:
+        raise at_index(index, f"the time {brief(at)}", "give seconds since 1970")
+    return float(at)
+
+
+def _checked_version(index: int, version: int | None) -> int | None:
+    if version is not None and (isinstance(version, bool) or not isinstance(version, int) or not 0 < version < 2**31):
+        raise at_index(index, f"the version {brief(version)}", "give the number of the model's version")
+    return version
+
+
+def held_out(store: str, id: str, share: float) -> bool:
+    """Whether a sample is never trained on.
+
+    >>> sum(held_out("cameras", f"picture-{i}", 0.2) for i in range(10_000))
+    2024
+    """
+    digest = hashlib.blake2b(f"{store}/{id}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < share * 2**64
+
+
+def _insert(connection: Connection, name: str, rows: list[_Row]) -> Added:
+    store = find_store(connection, name)
+    asked = json.dumps([row[0] for row in rows])
+    seen = {
+        row["id"]
+        for row in connection.execute(
+            "SELECT id FROM samples WHERE store = ? AND id IN (SELECT value FROM json_each(?))", (name, asked)
+        )
+    }
+    labelled, weight, fresh = store.labelled, 0, []
+    for id, at, predicted, actual, version, aside, content in rows:
+        if id in seen:
+            continue
+        seen.add(id)
+        labelled += actual is not None
+        weight += weigh(id, content)
+        place = labelled if actual is not None else None
+        fresh.append((name, id, at, predicted, actual, version, aside, place, weigh(id, content), content))
+    connection.executemany(
+        "INSERT INTO samples (store, id, at, predicted, actual, version, held_out, labelled, weight, input) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        fresh,
+    )
+    connection.execute(
+        "UPDATE stores SET received = received + ?, kept = kept + ?, bytes = bytes + ?, labelled = ? WHERE name = ?",
+        (len(fresh), len(fresh), weight, labelled, name),
+    )
+    trim(connection, store, max(_LEAST_TRIM, 2 * len(fresh)))
+    return Added(ids=[row[0] for row in rows], accepted=len(fresh), repeated=len(rows) - len(fresh))
+
+
+def _label(connection: Connection, name: str, labels: Iterable[tuple[str, int]]) -> list[str]:
+    place, unknown = find_store(connection, name).labelled, []
+    for id, actual in labels:
+        row = connection.execute(
+            "SELECT number, labelled FROM samples WHERE store = ? AND id = ?", (name, id)
+        ).fetchone()
+        if row is None:
+            unknown.append(id)
+            continue
+        place += row["labelled"] is None  # one that is corrected keeps its place
+        connection.execute(
+            "UPDATE samples SET actual = ?, labelled = coalesce(labelled, ?) WHERE number = ?",
+            (actual, place, row["number"]),
+        )
+    connection.execute("UPDATE stores SET labelled = ? WHERE name = ?", (place, name))
+    return unknown
+
+
+def _arrays(kind: Kind, rows: Sequence[tuple[bytes, int]]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    content = b"".join(row[0] for row in rows)
+    inputs = np.frombuffer(content, dtype=kind.dtype).reshape(len(rows), *kind.shape)
+    return inputs, np.array([row[1] for row in rows], dtype=np.int64)
