@@ -1,0 +1,70 @@
+"""The manager: one data folder, its database and the parts that share it. One process at a time has the folder.
+
+A part is a plain class that takes the database. What changes things takes the connection of an open transaction, so
+that an effect, its event and its kept answer are written together or not at all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from littoral.errors import InputError
+from littoral.manager import events, idempotency, tokens
+from littoral.manager.database import Database
+from littoral.manager.events import Events
+from littoral.manager.idempotency import Idempotency
+from littoral.manager.tokens import Tokens
+
+MIGRATIONS = (tokens.MIGRATION, idempotency.MIGRATION, events.MIGRATION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerOptions:
+    """How the manager works, as opposed to what it keeps."""
+
+    body_limit: int = 16 * 2**20  # bytes of one request
+    allowed: tuple[str, ...] = ()  # tasks, strategies and apps of one's own, as 'package.module' or with ':Class'
+    runs: int = 1  # that may run at once; others wait in order
+
+
+class Manager:
+    """All parts of one data folder."""
+
+    def __init__(
+        self, folder: Path, options: ManagerOptions = ManagerOptions(), *, now: Callable[[], float] = time.time
+    ) -> None:
+        self.folder, self.options, self.now = folder, options, now
+        self.database = Database(folder, MIGRATIONS)
+        self.tokens = Tokens(self.database, now)
+        self.idempotency = Idempotency(self.database, now)
+        self.events = Events(self.database, now)
+        self.closing = threading.Event()  # streams end when it is set
+        self._lock: IO[str] | None = None
+
+    def start(self) -> None:
+        """Take the folder and go on with what was begun."""
+        self._lock = self._alone()
+
+    def stop(self) -> None:
+        """Checkpoint what runs, and let the folder go."""
+        self.closing.set()
+        self.database.close()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _alone(self) -> IO[str]:
+        lock = (self.folder / ".manager.lock").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            lock.close()
+            remedy = "stop the other one, or give this one a folder of its own with --data"
+            raise InputError("another manager works here", file=self.folder, remedy=remedy) from error
+        return lock

@@ -1,0 +1,19 @@
+"""The service's resources, one file each: ``router(manager)`` gives its routes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from littoral.manager.routes import events, health, tokens
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from littoral.manager.manager import Manager
+
+RESOURCES = (health, tokens, events)
+
+
+def routers(manager: Manager) -> list[APIRouter]:
+    """The routes of all resources."""
+    return [resource.router(manager) for resource in RESOURCES]
