@@ -206,7 +206,8 @@ def _serve(connection: Connection, name: str, number: int, reason: str) -> None:
     )
 
 
-_MODELS = "SELECT models.*, (SELECT number FROM versions WHERE model = models.name AND state = 'current') AS current FROM models"
+_CURRENT = "SELECT number FROM versions WHERE model = models.name AND state = 'current'"
+_MODELS = f"SELECT models.*, ({_CURRENT}) AS current FROM models"
 
 
 def find_model(connection: Connection, name: str) -> Model:

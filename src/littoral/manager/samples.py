@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import re
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -28,6 +29,7 @@ from littoral.manager.writer import Writer
 LARGEST_BATCH = 10_000
 _ID = re.compile(r"[!-~]{1,100}")  # printable ASCII without spaces
 _LEAST_TRIM = 256
+Labelled = tuple[NDArray[Any], NDArray[np.int64]]
 _Row = tuple[str, float, int | None, int | None, int | None, bool, bytes]
 
 
@@ -107,7 +109,7 @@ class Samples:
             for row in reversed(rows)
         ]
 
-    def labelled(self, store: str, *, held_out: bool, upto: int, most: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    def labelled(self, store: str, *, held_out: bool, upto: int, most: int) -> Labelled:
         """Inputs and labels, the newest ``most`` up to the label number ``upto``, the oldest first."""
         with self._database.read() as connection:
             kind = find_store(connection, store).kind
@@ -117,6 +119,22 @@ class Samples:
                 (store, upto, held_out, most),
             ).fetchall()
         return _arrays(kind, [(row["input"], row["actual"]) for row in reversed(rows)])
+
+    def older(self, store: str, *, upto: int, beyond: int, most: int, dice: random.Random) -> Labelled:
+        """Of those to train on that are older than the newest ``beyond``, ``most`` drawn at random."""
+        with self._database.read() as connection:
+            kind = find_store(connection, store).kind
+            rows = connection.execute(
+                "SELECT number FROM samples WHERE store = ? AND labelled <= ? AND NOT held_out "
+                "ORDER BY labelled DESC LIMIT -1 OFFSET ?",
+                (store, upto, beyond),
+            ).fetchall()
+            numbers = sorted(dice.sample([row["number"] for row in rows], min(most, len(rows))))
+            drawn = connection.execute(
+                "SELECT actual, input FROM samples WHERE number IN (SELECT value FROM json_each(?)) ORDER BY number",
+                (json.dumps(numbers),),
+            ).fetchall()
+        return _arrays(kind, [(row["input"], row["actual"]) for row in drawn])
 
 
 def _rows(store: Store, batch: Batch, now: float) -> list[_Row]:
@@ -227,7 +245,7 @@ def _label(connection: Connection, name: str, labels: Iterable[tuple[str, int]])
     return unknown
 
 
-def _arrays(kind: Kind, rows: Sequence[tuple[bytes, int]]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _arrays(kind: Kind, rows: Sequence[tuple[bytes, int]]) -> Labelled:
     content = b"".join(row[0] for row in rows)
     inputs = np.frombuffer(content, dtype=kind.dtype).reshape(len(rows), *kind.shape)
     return inputs, np.array([row[1] for row in rows], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Predictions by the current version. A swap is the change of one reference: each request uses the version it began with.
+"""Predictions by the current version. A swap changes one reference: each request uses the version it began with.
 
 A new version is loaded beside the old one, which answers until the new one is ready; nothing waits and nothing is lost.
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from littoral.learning.task import require_torch
 from littoral.manager.inputs import Kind
 from littoral.manager.refusals import Conflict
-from littoral.manager.registry import Registry
+from littoral.manager.registry import Model, Registry
 from littoral.manager.stores import Stores
 from littoral.manager.weights import load_model
 
@@ -74,6 +74,12 @@ class Serving:
             module = load_model(model.make_task(), content, version.file)
             self._served[name] = _Served(version.number, self._stores.get(model.store).kind, module)
             return version.number
+
+    def follow(self, model: Model) -> None:
+        """Swap if the model is loaded and another version is current by now."""
+        served = self._served.get(model.name)
+        if served is not None and served.version != model.current:
+            self.refresh(model.name)
 
     def forget(self, name: str) -> None:
         """The model is gone."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -19,9 +19,11 @@ from littoral.manager.gate import Score
 from littoral.manager.triggers import DAY_S, Cost, Debounce, Decision, Facts, Fire, Trigger, Wait
 from littoral.units import show_duration
 from littoral.watching.drift import Detector, detector
+from littoral.watching.gain import Answers, Stakes, weigh
 
 _Positive = Annotated[float, msgspec.Meta(gt=0, le=1e12)]
 _Duration = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+_HIGHEST = 1000.0  # that a plot shows
 _Window = Annotated[int, msgspec.Meta(ge=2, le=100_000)]
 
 
@@ -34,14 +36,14 @@ class _Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return Debounce(least_s=self.debounce_s, cool_down_s=self.cool_down_s)
 
 
-class Manual(_Settings):
+class Manual(_Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Only when somebody asks."""
 
     def make(self) -> Trigger:
         return _Manual()
 
 
-class Count(_Settings):
+class Count(_Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """After ``samples`` labels since the last update began."""
 
     samples: Annotated[int, msgspec.Meta(ge=1, le=10**9)]
@@ -50,7 +52,7 @@ class Count(_Settings):
         return _Count(self.samples)
 
 
-class Schedule(_Settings):
+class Schedule(_Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every ``every_s`` seconds, or daily at ``at`` (UTC, such as 03:30), or both."""
 
     every_s: Annotated[float, msgspec.Meta(ge=1, le=1e9)] | None = None
@@ -64,7 +66,7 @@ class Schedule(_Settings):
         return _Schedule(self.every_s, None if self.at is None else 3600.0 * int(self.at[:2]) + 60 * int(self.at[3:]))
 
 
-class AccuracyBelow(_Settings):
+class AccuracyBelow(_Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When the last ``window`` predictions were right less often than ``accuracy``."""
 
     accuracy: Annotated[float, msgspec.Meta(gt=0, le=1)]
@@ -74,36 +76,38 @@ class AccuracyBelow(_Settings):
         return _AccuracyBelow(self.accuracy, deque(maxlen=self.window))
 
 
-class Drift(_Settings):
-    """When a detector finds that predictions got worse: adwin, page-hinkley or kswin, with its ``settings``."""
+class Drift(_Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a detector finds that predictions got worse: adwin, page-hinkley or kswin, with its ``settings``.
+
+    It fires ``gather`` predictions after the alarm, so that there is something new to learn from.
+    """
 
     detector: str = "adwin"
     settings: dict[str, Any] = {}
+    gather: Annotated[int, msgspec.Meta(ge=0, le=10_000_000)] = 200
 
     def make(self) -> Trigger:
-        return _Drift(detector(self.detector, **self.settings))
+        return _Drift(detector(self.detector, **self.settings), self.gather)
 
 
-class ExpectedGain(_Settings):
+class ExpectedGain(_Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When the accuracy that an update should bring back is worth more than the update.
 
-    With a the accuracy at promotion, r the share of right predictions among the last n <= ``window``, and u of the
-    last t updates promoted:
+    ``watching.gain`` says how many points were lost since the promotion, with ``confidence`` no less: the last
+    ``window`` predictions against the held-out samples that the version was judged on, or against its own first
+    ``window`` predictions where it never was judged. With u of the last t updates promoted:
 
-        gain    = max(0, a - r) * n / (n + prior) * (u + 2) / (t + 2)
-        benefit = 100 * gain * usd_per_point_day * horizon_s / 86400
-        cost    = predicted cost + predicted seconds * usd_per_hour / 3600
+        worth = points lost * usd_per_point_day * horizon_s / 86400 * (u + 2) / (t + 2)
+        cost  = predicted cost + predicted seconds * usd_per_hour / 3600
 
-    It fires when the benefit is at least the cost. The first factor beside the loss distrusts little evidence, the
-    second an update that often came to nothing. Where no accuracy is known from the promotion, a is that of the
-    first ``window`` predictions.
+    It fires when the worth is over the cost. The last factor distrusts updates that often came to nothing.
     """
 
     usd_per_point_day: _Positive
     horizon_s: _Positive = 7 * DAY_S
     usd_per_hour: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0
     window: _Window = 500
-    prior: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 50.0
+    confidence: Annotated[float, msgspec.Meta(ge=0.5, lt=1)] = 0.9
 
     def make(self) -> Trigger:
         return _ExpectedGain(self, deque(maxlen=self.window))
@@ -120,6 +124,9 @@ def check_settings(kind: str, settings: Mapping[str, Any]) -> Any:
     """The settings of a trigger, or what is wrong with them."""
     if kind not in KINDS:
         raise InputError(f"unknown trigger {kind[:100]!r}", remedy=suggest(kind, list(KINDS)), key="kind")
+    for name, value in settings.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"{kind}: {name} is {value}", remedy="give a finite number", key="settings")
     try:
         checked: Any = msgspec.convert(dict(settings), KINDS[kind])
     except msgspec.ValidationError as error:
@@ -195,6 +202,7 @@ class _Drift:
     """An alarm stays until a version is promoted: trying again after a refusal is a matter of the cool-down."""
 
     detector: Detector
+    gather: int
     seen: int = 0
     alarm: int | None = None
 
@@ -204,9 +212,12 @@ class _Drift:
             self.alarm = self.seen
 
     def decide(self, now: float, facts: Facts) -> Decision:
-        if self.alarm is not None:
-            return Fire(f"{self.detector.name} found drift at prediction {self.alarm} of this version")
-        return Wait(f"no drift in {self.seen} predictions", float(self.detector.level))
+        if self.alarm is None:
+            return Wait(f"no drift in {self.seen} predictions", float(self.detector.level))
+        told, since = f"{self.detector.name} found drift at prediction {self.alarm}", self.seen - self.alarm
+        if since < self.gather:
+            return Wait(f"{told}; {since} of {self.gather} gathered since", 1.0)
+        return Fire(told)
 
 
 @dataclass(slots=True)
@@ -221,35 +232,30 @@ class _ExpectedGain:
             self.first.append(right)
 
     def decide(self, now: float, facts: Facts) -> Decision:
-        before = facts.promoted.accuracy if facts.promoted is not None else self._first()
-        if before is None or not self.recent or facts.cost is None:
-            return Wait("nothing to compare with yet" if facts.cost is not None else "the cost is not known yet")
-        gain = expected_gain(self.rule, before, Score(accuracy=self._now(), samples=len(self.recent)), facts)
-        benefit = 100 * gain * self.rule.usd_per_point_day * self.rule.horizon_s / DAY_S
-        cost = price(self.rule, facts.cost)
-        told = f"{100 * gain:.2f} points expected, worth {benefit:.4g} USD; the update costs {cost:.4g} USD"
-        level = benefit / cost if cost > 0 else float(benefit > 0)
-        return Fire(told, level) if benefit >= cost and gain > 0 else Wait(told, level)
+        fresh = self._fresh(facts.promoted)
+        if fresh is None or facts.cost is None:
+            return Wait("nothing to compare with yet" if fresh is None else "the cost of an update is not known yet")
+        verdict = weigh(_answers(self.recent), fresh, _stakes(self.rule, facts, facts.cost))
+        told = (
+            f"{verdict.points:.2f} points of accuracy lost, worth {verdict.worth:.4g} USD to bring back; "
+            f"an update costs {verdict.cost:.4g} USD"
+        )
+        level = min(verdict.level, _HIGHEST)
+        return Fire(told, level) if verdict.update else Wait(told, level)
 
-    def _now(self) -> float:
-        return sum(self.recent) / len(self.recent)
-
-    def _first(self) -> float | None:
-        return sum(self.first) / len(self.first) if len(self.first) == self.rule.window else None
-
-
-def expected_gain(rule: ExpectedGain, before: float, recent: Score, facts: Facts) -> float:
-    """The accuracy that an update should bring back; see ``ExpectedGain``.
-
-    >>> rule = ExpectedGain(usd_per_point_day=1.0, prior=50)
-    >>> round(expected_gain(rule, 0.9, Score(accuracy=0.7, samples=150), Facts(updates=2, promotions=1)), 4)
-    0.1125
-    """
-    lost = max(0.0, before - recent.accuracy)
-    evidence = recent.samples / (recent.samples + rule.prior)
-    return lost * evidence * (facts.promotions + 2) / (facts.updates + 2)
+    def _fresh(self, promoted: Score | None) -> Answers | None:
+        if promoted is not None:
+            return Answers(wrong=round((1 - promoted.accuracy) * promoted.samples), seen=promoted.samples)
+        return _answers(self.first) if len(self.first) == self.rule.window else None
 
 
-def price(rule: ExpectedGain, cost: Cost) -> float:
-    """What an update costs, with the time of whoever waits for it."""
-    return cost.usd + cost.time_s * rule.usd_per_hour / 3600
+def _answers(right: Collection[bool]) -> Answers:
+    return Answers(wrong=len(right) - sum(right), seen=len(right))
+
+
+def _stakes(rule: ExpectedGain, facts: Facts, cost: Cost) -> Stakes:
+    chance = (facts.promotions + 2) / (facts.updates + 2)
+    return Stakes(
+        value=100 * rule.usd_per_point_day * chance, horizon=rule.horizon_s / DAY_S, confidence=rule.confidence,
+        cost=cost.usd + cost.time_s * rule.usd_per_hour / 3600,
+    )  # fmt: skip

@@ -81,9 +81,9 @@ class Debounce:
         """Why nothing may begin now; None if it may."""
         if facts.updating:
             return "an update is under way"
-        if facts.last_began is not None and now < facts.last_began + self.least_s:
+        if facts.last_began is not None and now - facts.last_began < self.least_s:
             return f"the last update began {_ago(now - facts.last_began)}; {show_duration(self.least_s)} must pass"
-        if facts.last_ended is not None and not facts.last_promoted and now < facts.last_ended + self.cool_down_s:
+        if facts.last_ended is not None and not facts.last_promoted and now - facts.last_ended < self.cool_down_s:
             passed = _ago(now - facts.last_ended)
             return f"the last update promoted nothing {passed}; {show_duration(self.cool_down_s)} must pass"
         return None

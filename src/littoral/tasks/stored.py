@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,25 +29,37 @@ from littoral.learning.task import Dataset, Footprint, Task, load_task, require_
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+_VALUE_BYTES = {"U8": 1, "F16": 2, "F32": 4}
 SAMPLES, START = "samples.safetensors", "start.safetensors"
 
 
 class Stored:
-    """``base`` names the task whose model, loss and metric are used, ``options`` are that task's."""
+    """``base`` names the task whose model, loss and metric are used, ``options`` are that task's.
 
-    def __init__(self, *, base: str, folder: str | Path, options: Mapping[str, Any] | None = None) -> None:
+    ``expected`` is how many training and test samples to plan for where the folder is not there (any more).
+    """
+
+    def __init__(
+        self,
+        *,
+        base: str,
+        folder: str | Path,
+        options: Mapping[str, Any] | None = None,
+        expected: Sequence[int] | None = None,
+    ) -> None:
         if base.partition(":")[0] == __name__:
             raise InputError(f"the base of {base} is itself", remedy="name the task that gives the model")
         self._base: Task = load_task(base, dict(options or {}))
         self.name, self.recipe = f"stored-{self._base.name}", self._base.recipe
         self._folder = in_folder(folder, self.name)
+        self._expected = None if expected is None else (int(expected[0]), int(expected[1]))
 
     def footprint(self) -> Footprint:
+        if self._expected is not None and not self._folder.exists():
+            return self._weigh(*self._expected)
         (train, kind), (test, _) = (_shape(self._folder / SAMPLES, name) for name in ("train_x", "test_x"))
-        if not isinstance(self._base, ImageTask):
-            return dataclasses.replace(self._base.footprint(), samples=train[0], test_samples=test[0])
-        weight = int(np.prod(train[1:])) * (1 if kind == "U8" else 2 if kind == "F16" else 4) + 1
-        return dataclasses.replace(self._base.weigh(train[0], test[0]), sample_bytes=weight)
+        weight = int(np.prod(train[1:])) * _VALUE_BYTES.get(kind, 4) + 1
+        return dataclasses.replace(self._weigh(train[0], test[0]), sample_bytes=weight)
 
     def model(self) -> nn.Module:
         model = self._base.model()
@@ -64,6 +76,11 @@ class Stored:
 
     def metric(self, output: Tensor, target: Tensor) -> float:
         return self._base.metric(output, target)
+
+    def _weigh(self, samples: int, test_samples: int) -> Footprint:
+        if isinstance(self._base, ImageTask):
+            return self._base.weigh(samples, test_samples)
+        return dataclasses.replace(self._base.footprint(), samples=samples, test_samples=test_samples)
 
     @cached_property
     def _dataset(self) -> Dataset:
@@ -124,6 +141,12 @@ def freeze(folder: Path, parts: Mapping[str, NDArray[Any]], scaling: tuple[float
     sync_folder(draft)
     os.replace(draft, folder)
     sync_folder(folder.parent)
+
+
+def frozen_sizes(folder: Path) -> tuple[int, int]:
+    """How many training and test samples a frozen folder holds."""
+    train, test = (_shape(folder / SAMPLES, name)[0][0] for name in ("train_x", "test_x"))
+    return train, test
 
 
 def write_down(path: Path, content: bytes) -> None:

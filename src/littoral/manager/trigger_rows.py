@@ -1,0 +1,129 @@
+"""Triggers as the database keeps them, with the signal of each: what to plot, and when it fired."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from sqlite3 import Connection, Row
+from typing import Any
+
+import msgspec
+
+from littoral.manager.database import Database
+from littoral.manager.refusals import unknown
+from littoral.manager.registry import find_model
+from littoral.manager.trigger_kinds import check_settings
+from littoral.manager.triggers import Decision, Fire
+
+KEPT_SIGNALS = 5_000  # of each trigger, the newest
+_SWEEP = 100  # numbers between two looks for old ones
+
+
+class TriggerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A trigger as it was made."""
+
+    id: str
+    model: str
+    kind: str
+    settings: dict[str, Any]
+    enabled: bool
+    created: float
+
+
+class Signal(msgspec.Struct, frozen=True, kw_only=True):
+    """A trigger's level when it was asked at ``at``; it fires at 1. ``labelled`` is the store's clock then."""
+
+    number: int
+    at: float
+    labelled: int
+    level: float
+    fired: bool
+    reason: str
+
+
+class TriggerRows:
+    """All triggers."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(
+        self, connection: Connection, model: str, kind: str, settings: Mapping[str, Any], now: float
+    ) -> TriggerRow:
+        """A new trigger of a model."""
+        find_model(connection, model)
+        checked = msgspec.to_builtins(check_settings(kind, settings))
+        id = uuid.uuid4().hex[:12]
+        row = (id, model, kind, json.dumps(checked), True, now)
+        connection.execute("INSERT INTO triggers VALUES (?, ?, ?, ?, ?, ?)", row)
+        return find_trigger(connection, id)
+
+    def change(
+        self, connection: Connection, id: str, *, enabled: bool | None = None, settings: Mapping[str, Any] | None = None
+    ) -> TriggerRow:
+        """Switch it on or off, or give it other settings; with these it begins afresh."""
+        row = find_trigger(connection, id)
+        checked = row.settings if settings is None else msgspec.to_builtins(check_settings(row.kind, settings))
+        values = (row.enabled if enabled is None else enabled, json.dumps(checked), id)
+        connection.execute("UPDATE triggers SET enabled = ?, settings = ? WHERE id = ?", values)
+        return find_trigger(connection, id)
+
+    def delete(self, connection: Connection, id: str) -> None:
+        """With its signal."""
+        find_trigger(connection, id)
+        connection.execute("DELETE FROM triggers WHERE id = ?", (id,))
+
+    def get(self, id: str) -> TriggerRow:
+        """One of them."""
+        with self._database.read() as connection:
+            return find_trigger(connection, id)
+
+    def all(self, model: str | None = None) -> list[TriggerRow]:
+        """Of a model or of all, in the order of their making."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT * FROM triggers WHERE ? IS NULL OR model = ? ORDER BY created, id", (model, model)
+            ).fetchall()
+        return [_trigger(row) for row in rows]
+
+    # -- signals ------------------------------------------------------------------------------------------------
+
+    def record(self, connection: Connection, id: str, decision: Decision, labelled: int, now: float) -> None:
+        """Keep what it said."""
+        row = (id, now, labelled, decision.level, isinstance(decision, Fire), decision.reason)
+        number = connection.execute(
+            "INSERT INTO signals (trigger, at, labelled, level, fired, reason) VALUES (?, ?, ?, ?, ?, ?)", row
+        ).lastrowid
+        if (number or 0) % _SWEEP == 0:
+            connection.execute(
+                "DELETE FROM signals WHERE trigger = ? AND number <= "
+                "(SELECT number FROM signals WHERE trigger = ? ORDER BY number DESC LIMIT 1 OFFSET ?)",
+                (id, id, KEPT_SIGNALS),
+            )
+
+    def signal(self, id: str, after: int, most: int) -> list[Signal]:
+        """After a number, the oldest first."""
+        with self._database.read() as connection:
+            find_trigger(connection, id)
+            rows = connection.execute(
+                "SELECT number, at, labelled, level, fired, reason FROM signals WHERE trigger = ? AND number > ? "
+                "ORDER BY number LIMIT ?",
+                (id, after, most),
+            ).fetchall()
+        return [Signal(**{**dict(row), "fired": bool(row["fired"])}) for row in rows]
+
+
+def find_trigger(connection: Connection, id: str) -> TriggerRow:
+    """One trigger."""
+    row = connection.execute("SELECT * FROM triggers WHERE id = ?", (id,)).fetchone()
+    if row is None:
+        raise unknown("trigger", id)
+    return _trigger(row)
+
+
+def _trigger(row: Row) -> TriggerRow:
+    return TriggerRow(
+        id=row["id"], model=row["model"], kind=row["kind"], settings=json.loads(row["settings"]),
+        enabled=bool(row["enabled"]), created=row["created"],
+    )  # fmt: skip
