@@ -136,7 +136,7 @@ def test_events_stream_resumes_after_the_last_one_seen(served: Served) -> None:
         assert whole.headers["content-type"].startswith("text/event-stream")
         assert "tokens/a" in whole.text and "tokens/b" in whole.text
         assert "tokens/a" not in rest.text and "tokens/b" in rest.text
-    assert [event.subject for event in served.manager.events.list(Window()).items] == ["tokens/a", "tokens/b"]
+    assert [event.subject for event in served.manager.events.listed(Window()).items] == ["tokens/a", "tokens/b"]
 
 
 def test_one_manager_per_folder(tmp_path: Path) -> None:

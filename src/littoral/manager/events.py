@@ -60,7 +60,7 @@ class Events:
             connection.execute("DELETE FROM events WHERE number <= ?", (number - KEPT,))
         return number
 
-    def list(self, window: Window, which: Filter = Filter()) -> Page[ManagerEvent]:
+    def listed(self, window: Window, which: Filter = Filter()) -> Page[ManagerEvent]:
         """The events after a number, the oldest first."""
         kind = f"{which.kind}*" if which.kind and which.kind.endswith(".") else which.kind
         with self._database.read() as connection:

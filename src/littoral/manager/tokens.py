@@ -98,7 +98,7 @@ class Tokens:
             return None
         return _token(row)
 
-    def list(self, window: Window) -> Page[Token]:
+    def listed(self, window: Window) -> Page[Token]:
         """All of them, by name, also expired and revoked ones."""
         with self._database.read() as connection:
             rows = connection.execute(

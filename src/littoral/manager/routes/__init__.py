@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from littoral.manager.routes import events, health, tokens
+from littoral.manager.routes import continuums, devices, events, health, jobs, plans, profiles, runs, tokens
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
     from littoral.manager.manager import Manager
 
-RESOURCES = (health, tokens, events)
+RESOURCES = (health, tokens, continuums, devices, profiles, plans, jobs, runs, events)
 
 
 def routers(manager: Manager) -> list[APIRouter]:

@@ -34,7 +34,7 @@ def router(manager: Manager) -> APIRouter:
     @routes.get("")
     def list_events(window: Wanted, by: Viewer, kind: Kind = None, subject: Subject = None) -> Page[ManagerEvent]:
         """What happened, the oldest first."""
-        return manager.events.list(window, Filter(kind=kind, subject=subject))
+        return manager.events.listed(window, Filter(kind=kind, subject=subject))
 
     @routes.get("/stream", response_class=StreamingResponse, responses=_STREAM)
     async def stream_events(
@@ -54,7 +54,7 @@ async def _told(manager: Manager, which: Filter, after: int, request: Request, u
     yield ": hello\n\n"
     while not manager.closing.is_set() and not await request.is_disconnected():
         window = Window(limit=LARGEST, after=str(after))
-        news = await run_in_threadpool(manager.events.list, window, which)
+        news = await run_in_threadpool(manager.events.listed, window, which)
         for event in news.items:
             after = event.number
             yield f"id: {event.number}\nevent: {event.kind}\ndata: {json.dumps(asdict(event))}\n\n"

@@ -30,7 +30,7 @@ def router(manager: Manager) -> APIRouter:
     @routes.get("")
     def list_tokens(window: Wanted, by: Operator) -> Page[Token]:
         """All tokens, without their secrets."""
-        return manager.tokens.list(window)
+        return manager.tokens.listed(window)
 
     @routes.post("", status_code=201)
     def create_token(asked: TokenAsked, by: Operator) -> NewToken:
