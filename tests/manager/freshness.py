@@ -148,6 +148,7 @@ def alive(folder: Path, clock: Clock | None = None) -> Iterator[Life]:
         told.append((kind, subject))
 
     cycle = LifeCycle(database, folder, trainer, now=clock, tell=tell)
+    cycle.tidy()
     try:
         yield Life(cycle, database, trainer, clock, told)
     finally:

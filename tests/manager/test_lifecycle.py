@@ -32,9 +32,9 @@ def begin(life: Life, stream: Stream, **training: object) -> None:
     life.update()
 
 
-def trigger(life: Life, kind: str, **settings: object) -> str:
+def trigger(life: Life, kind: str, **settings: object) -> int:
     with life.database.write() as connection:
-        return life.cycle.watches.rows.create(connection, "digits", kind, settings, life.clock()).id
+        return life.cycle.watches.rows.create(connection, "digits", kind, settings, life.clock()).number
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_triggers_rest_after_a_refusal(tmp_path: Path) -> None:
                 began.append(life.clock())
         assert len(began) >= 2 and all(b - a >= 500 for a, b in pairwise(began))
         reasons = [point.reason for rows in life.cycle.watches.rows.all()
-                   for point in life.cycle.watches.rows.signal(rows.id, 0, 100)]  # fmt: skip
+                   for point in life.cycle.watches.rows.signal(rows.number, 0, 100)]  # fmt: skip
         assert any("but the last update promoted nothing" in reason for reason in reasons)
 
 

@@ -166,6 +166,7 @@ def test_killed_while_promoting_one_whole_version_is_served(tmp_path: Path) -> N
         process.wait()
         database = Database(tmp_path, MIGRATIONS)
         registry = Registry(database, tmp_path / "weights")
+        registry.sweep()
         versions = registry.versions("digits")
         current = registry.get("digits").current
         last = int(told[-1].split()[0])

@@ -68,9 +68,9 @@ def test_drift_alarms_and_stays_alarmed(name: str) -> None:
     good, bad = "1111111110" * 60, "0100010000" * 60
     calm = trigger("drift", detector=name)
     assert isinstance(told(calm, good), Wait)
-    gathering = told(calm, bad[:250])
+    gathering = told(calm, bad[:200])
     assert isinstance(gathering, Wait) and "of 200 gathered since" in gathering.reason
-    alarmed = told(calm, bad[250:])
+    alarmed = told(calm, bad[200:])
     assert isinstance(alarmed, Fire) and name in alarmed.reason
     assert told(calm, good) == alarmed
     again = trigger("drift", detector=name)

@@ -45,15 +45,20 @@ class LifeCycle:
         self.serving = Serving(self.registry, self.stores)
         self.updates = Updates(database, self.samples, self.registry, trainer, folder / "updates", tell)
         self.watches = Watches(database, self.samples, self.updates, self._cost)
-        self.updates.tidy()
         self._costs: dict[str, Cost] = {}
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Have a thread do what is due."""
+        self.tidy()
         self._thread = threading.Thread(target=self._run, name="life-cycle", daemon=True)
         self._thread.start()
+
+    def tidy(self) -> None:
+        """Remove what a kill left behind; while nobody else works here."""
+        self.registry.sweep()
+        self.updates.tidy()
 
     def stop(self) -> None:
         """After the step under way; what was submitted is on the disk then."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection, Row
 from typing import Annotated, Any, Literal
@@ -40,7 +41,8 @@ class Training(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     options: dict[str, Any] = {}
 
 
-class Version(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
     """Weights with a number; ``reason`` says why it is what it is. Scores are on data that was recent when judged."""
 
     model: str
@@ -55,7 +57,8 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     created: float
 
 
-class Model(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
     """A name for a task, a store, a gate, and the version that is served; None before the first."""
 
     name: str
@@ -77,7 +80,10 @@ class Registry:
 
     def __init__(self, database: Database, folder: Path) -> None:
         self._database, self.weights = database, Weights(folder)
-        with database.read() as connection:
+
+    def sweep(self) -> None:
+        """Remove weights that no version has; before anything else is done."""
+        with self._database.read() as connection:
             known = {(row["model"], row["file"]) for row in connection.execute("SELECT model, file FROM versions")}
         self.weights.sweep(known)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from sqlite3 import Connection, Row
 from typing import Annotated, Any
 
@@ -23,7 +24,8 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     held_out: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.2
 
 
-class Store(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
     """A store as it is now. ``labelled`` counts every label that ever arrived: the store's own clock."""
 
     name: str

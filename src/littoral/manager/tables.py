@@ -73,16 +73,16 @@ CREATE INDEX promotions_model ON promotions (model, number)
 
 _TRIGGERS = """
 CREATE TABLE triggers (
-    id TEXT PRIMARY KEY,
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
     model TEXT NOT NULL REFERENCES models (name) ON DELETE CASCADE,
     kind TEXT NOT NULL,
     settings TEXT NOT NULL,
     enabled INTEGER NOT NULL,
     created REAL NOT NULL
-) WITHOUT ROWID;
+);
 CREATE TABLE signals (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
-    trigger TEXT NOT NULL REFERENCES triggers (id) ON DELETE CASCADE,
+    trigger INTEGER NOT NULL REFERENCES triggers (number) ON DELETE CASCADE,
     at REAL NOT NULL,
     labelled INTEGER NOT NULL,
     level REAL NOT NULL,
@@ -96,7 +96,7 @@ _UPDATES = """
 CREATE TABLE updates (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     model TEXT NOT NULL REFERENCES models (name) ON DELETE CASCADE,
-    trigger TEXT,
+    trigger INTEGER,
     why TEXT NOT NULL,
     state TEXT NOT NULL,
     reason TEXT NOT NULL DEFAULT '',
@@ -112,7 +112,8 @@ CREATE TABLE updates (
     ended REAL
 );
 CREATE UNIQUE INDEX one_update ON updates (model) WHERE ended IS NULL;
-CREATE INDEX updates_model ON updates (model, number)
+CREATE INDEX updates_model ON updates (model, number);
+CREATE TABLE update_runs (key TEXT PRIMARY KEY, run INTEGER NOT NULL) WITHOUT ROWID
 """
 
 MIGRATIONS = (

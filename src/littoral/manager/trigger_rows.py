@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from sqlite3 import Connection, Row
 from typing import Any
 
@@ -20,10 +20,11 @@ KEPT_SIGNALS = 5_000  # of each trigger, the newest
 _SWEEP = 100  # numbers between two looks for old ones
 
 
-class TriggerRow(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerRow:
     """A trigger as it was made."""
 
-    id: str
+    number: int
     model: str
     kind: str
     settings: dict[str, Any]
@@ -31,7 +32,8 @@ class TriggerRow(msgspec.Struct, frozen=True, kw_only=True):
     created: float
 
 
-class Signal(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
     """A trigger's level when it was asked at ``at``; it fires at 1. ``labelled`` is the store's clock then."""
 
     number: int
@@ -54,44 +56,50 @@ class TriggerRows:
         """A new trigger of a model."""
         find_model(connection, model)
         checked = msgspec.to_builtins(check_settings(kind, settings))
-        id = uuid.uuid4().hex[:12]
-        row = (id, model, kind, json.dumps(checked), True, now)
-        connection.execute("INSERT INTO triggers VALUES (?, ?, ?, ?, ?, ?)", row)
-        return find_trigger(connection, id)
+        made = connection.execute(
+            "INSERT INTO triggers (model, kind, settings, enabled, created) VALUES (?, ?, ?, 1, ?)",
+            (model, kind, json.dumps(checked), now),
+        )
+        return find_trigger(connection, made.lastrowid or 0)
 
     def change(
-        self, connection: Connection, id: str, *, enabled: bool | None = None, settings: Mapping[str, Any] | None = None
+        self,
+        connection: Connection,
+        number: int,
+        *,
+        enabled: bool | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> TriggerRow:
         """Switch it on or off, or give it other settings; with these it begins afresh."""
-        row = find_trigger(connection, id)
+        row = find_trigger(connection, number)
         checked = row.settings if settings is None else msgspec.to_builtins(check_settings(row.kind, settings))
-        values = (row.enabled if enabled is None else enabled, json.dumps(checked), id)
-        connection.execute("UPDATE triggers SET enabled = ?, settings = ? WHERE id = ?", values)
-        return find_trigger(connection, id)
+        values = (row.enabled if enabled is None else enabled, json.dumps(checked), number)
+        connection.execute("UPDATE triggers SET enabled = ?, settings = ? WHERE number = ?", values)
+        return find_trigger(connection, number)
 
-    def delete(self, connection: Connection, id: str) -> None:
+    def delete(self, connection: Connection, number: int) -> None:
         """With its signal."""
-        find_trigger(connection, id)
-        connection.execute("DELETE FROM triggers WHERE id = ?", (id,))
+        find_trigger(connection, number)
+        connection.execute("DELETE FROM triggers WHERE number = ?", (number,))
 
-    def get(self, id: str) -> TriggerRow:
+    def get(self, number: int) -> TriggerRow:
         """One of them."""
         with self._database.read() as connection:
-            return find_trigger(connection, id)
+            return find_trigger(connection, number)
 
     def all(self, model: str | None = None) -> list[TriggerRow]:
         """Of a model or of all, in the order of their making."""
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT * FROM triggers WHERE ? IS NULL OR model = ? ORDER BY created, id", (model, model)
+                "SELECT * FROM triggers WHERE ? IS NULL OR model = ? ORDER BY number", (model, model)
             ).fetchall()
         return [_trigger(row) for row in rows]
 
     # -- signals ------------------------------------------------------------------------------------------------
 
-    def record(self, connection: Connection, id: str, decision: Decision, labelled: int, now: float) -> None:
+    def record(self, connection: Connection, trigger: int, decision: Decision, labelled: int, now: float) -> None:
         """Keep what it said."""
-        row = (id, now, labelled, decision.level, isinstance(decision, Fire), decision.reason)
+        row = (trigger, now, labelled, decision.level, isinstance(decision, Fire), decision.reason)
         number = connection.execute(
             "INSERT INTO signals (trigger, at, labelled, level, fired, reason) VALUES (?, ?, ?, ?, ?, ?)", row
         ).lastrowid
@@ -99,31 +107,31 @@ class TriggerRows:
             connection.execute(
                 "DELETE FROM signals WHERE trigger = ? AND number <= "
                 "(SELECT number FROM signals WHERE trigger = ? ORDER BY number DESC LIMIT 1 OFFSET ?)",
-                (id, id, KEPT_SIGNALS),
+                (trigger, trigger, KEPT_SIGNALS),
             )
 
-    def signal(self, id: str, after: int, most: int) -> list[Signal]:
+    def signal(self, number: int, after: int, most: int) -> list[Signal]:
         """After a number, the oldest first."""
         with self._database.read() as connection:
-            find_trigger(connection, id)
+            find_trigger(connection, number)
             rows = connection.execute(
                 "SELECT number, at, labelled, level, fired, reason FROM signals WHERE trigger = ? AND number > ? "
                 "ORDER BY number LIMIT ?",
-                (id, after, most),
+                (number, after, most),
             ).fetchall()
         return [Signal(**{**dict(row), "fired": bool(row["fired"])}) for row in rows]
 
 
-def find_trigger(connection: Connection, id: str) -> TriggerRow:
+def find_trigger(connection: Connection, number: int) -> TriggerRow:
     """One trigger."""
-    row = connection.execute("SELECT * FROM triggers WHERE id = ?", (id,)).fetchone()
+    row = connection.execute("SELECT * FROM triggers WHERE number = ?", (number,)).fetchone()
     if row is None:
-        raise unknown("trigger", id)
+        raise unknown("trigger", number)
     return _trigger(row)
 
 
 def _trigger(row: Row) -> TriggerRow:
     return TriggerRow(
-        id=row["id"], model=row["model"], kind=row["kind"], settings=json.loads(row["settings"]),
+        number=row["number"], model=row["model"], kind=row["kind"], settings=json.loads(row["settings"]),
         enabled=bool(row["enabled"]), created=row["created"],
     )  # fmt: skip

@@ -12,11 +12,10 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection, Row
 from typing import Any
-
-import msgspec
 
 from littoral.errors import LittoralError
 from littoral.manager.database import Database
@@ -34,12 +33,13 @@ ENDED = ("promoted", "refused", "failed", "given up")
 Tell = Callable[[Connection, str, str, Mapping[str, Any]], object]
 
 
-class Update(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
     """One update: ``why`` it was asked for, the ``reason`` for its state; ``labelled`` is the store's clock then."""
 
     number: int
     model: str
-    trigger: str | None
+    trigger: int | None
     why: str
     state: str
     reason: str
@@ -66,7 +66,7 @@ class Updates:
 
     # -- asking -------------------------------------------------------------------------------------------------
 
-    def request(self, connection: Connection, model: str, why: str, now: float, trigger: str | None = None) -> Update:
+    def request(self, connection: Connection, model: str, why: str, now: float, trigger: int | None = None) -> Update:
         """A new update; refused while another one of the model is under way."""
         found = find_model(connection, model)
         labelled = find_store(connection, found.store).labelled

@@ -45,7 +45,7 @@ class Watches:
     ) -> None:
         self.rows = TriggerRows(database)
         self._database, self._samples, self._updates, self._cost = database, samples, updates, cost
-        self._watches: dict[str, _Watch] = {}
+        self._watches: dict[int, _Watch] = {}
 
     def step(self, model: Model, now: float) -> Update | None:
         """Tell the model's triggers what is new and ask them; the update, if one fired."""
@@ -71,10 +71,10 @@ class Watches:
 
     def _watch(self, row: TriggerRow, promotion: tuple[int, int]) -> _Watch:
         key = json.dumps([row.settings, promotion])
-        known = self._watches.get(row.id)
+        known = self._watches.get(row.number)
         if known is None or known.key != key:
             settings = check_settings(row.kind, row.settings)
-            known = self._watches[row.id] = _Watch(key, settings.make(), settings.debounce, promotion[1])
+            known = self._watches[row.number] = _Watch(key, settings.make(), settings.debounce, promotion[1])
         return known
 
     def _tell(self, watch: _Watch, model: Model, labelled: int) -> bool:
@@ -93,10 +93,10 @@ class Watches:
         with self._database.write() as connection:
             if isinstance(decision, Fire):
                 try:
-                    update = self._updates.request(connection, row.model, decision.reason, now, row.id)
+                    update = self._updates.request(connection, row.model, decision.reason, now, row.number)
                 except Conflict:
                     return None  # somebody asked at the same moment
-            self.rows.record(connection, row.id, decision, labelled, now)
+            self.rows.record(connection, row.number, decision, labelled, now)
         return update
 
 

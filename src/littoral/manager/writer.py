@@ -41,8 +41,7 @@ class Writer:
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._waiting, self._closed = 0, False
-        self._thread = threading.Thread(target=self._run, name="samples", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
 
     def submit(self, act: Callable[[Connection], Any], samples: int) -> Future[Any]:
         """Its result is there when what it did is on the disk."""
@@ -52,6 +51,9 @@ class Writer:
                 raise Busy("the manager is stopping; send it again when it is back")
             if self._waiting and self._waiting + samples > MOST_WAITING:
                 raise Busy(f"{self._waiting} samples wait for the disk; send it again in a moment")
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="samples", daemon=True)
+                self._thread.start()
             self._waiting += samples
             self._queue.put(work)
         return work.done
@@ -62,7 +64,8 @@ class Writer:
             if not self._closed:
                 self._closed = True
                 self._queue.put(None)
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
 
     def _run(self) -> None:
         while (first := self._queue.get()) is not None:
