@@ -24,6 +24,7 @@ from littoral.job import Job, load_job
 from littoral.strategies.strategy import REGISTRY, declared
 
 MOST_DEVICES = 10_000  # of one continuum
+STORED = "littoral.tasks.stored"  # names another task in its options, and is for the manager's own updates
 _TASKS = re.compile(r"littoral\.tasks\.[a-z0-9_]+")
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -95,7 +96,8 @@ def check_job(document: Mapping[str, Any], datasets: Path, allowed: Collection[s
 
 
 def _check_task(name: Any, allowed: Collection[str]) -> None:
-    if isinstance(name, str) and not _TASKS.fullmatch(name) and name not in allowed:
+    built_in = isinstance(name, str) and _TASKS.fullmatch(name) and name != STORED
+    if isinstance(name, str) and not built_in and name not in allowed:
         raise _not_allowed("task", name, ["littoral.tasks.digits", *allowed])
 
 

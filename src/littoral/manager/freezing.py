@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from littoral.errors import InputError
+from littoral.manager.documents import STORED
 from littoral.manager.registry import Model
 from littoral.manager.samples import Labelled, Samples
 from littoral.tasks.stored import freeze, frozen_sizes
-
-STORED = "littoral.tasks.stored"
 
 
 def freeze_samples(

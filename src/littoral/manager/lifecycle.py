@@ -45,7 +45,7 @@ class LifeCycle:
         self.serving = Serving(self.registry, self.stores)
         self.updates = Updates(database, self.samples, self.registry, trainer, folder / "updates", tell)
         self.watches = Watches(database, self.samples, self.updates, self._cost)
-        self._costs: dict[str, Cost] = {}
+        self._costs: dict[str, Cost | None] = {}
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -137,16 +137,20 @@ class LifeCycle:
     # -- what an update costs -----------------------------------------------------------------------------------
 
     def _cost(self, model: Model) -> Cost | None:
-        """What the last one took, or what a plan predicts; None where there is no plan."""
+        """What the last one took, or what a plan predicts; None while none is made."""
         for update in self.updates.of_model(model.name, 0, 10):
             if update.time_s is not None and update.cost_usd is not None:
                 return Cost(time_s=update.time_s, usd=update.cost_usd)
         if model.name not in self._costs:
-            sizes = (max(1, model.training.window), max(1, model.gate.window))
-            job = job_for(model, f"{model.name}-estimate", Path("nowhere"), sizes)
-            try:
-                self._costs[model.name] = self._trainer.predict(job, model.training.options)
-            except LittoralError as error:
-                _log.warning("model %s: no plan to tell the cost of an update: %s", model.name, error)
-                return None
+            self._costs[model.name] = None
+            threading.Thread(target=self._predict, args=(model,), name="cost", daemon=True).start()
         return self._costs[model.name]
+
+    def _predict(self, model: Model) -> None:
+        """Beside the steps, since planning may take a while."""
+        sizes = (model.training.window, model.gate.window)
+        job = job_for(model, f"{model.name}-estimate", Path("nowhere"), sizes)
+        try:
+            self._costs[model.name] = self._trainer.predict(job, model.training.options)
+        except (LittoralError, OSError) as error:
+            _log.warning("model %s: no plan to tell the cost of an update: %s", model.name, error)

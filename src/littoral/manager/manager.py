@@ -24,13 +24,16 @@ from littoral.manager.events import Events
 from littoral.manager.idempotency import Idempotency
 from littoral.manager.jobs import Jobs
 from littoral.manager.launcher import Launcher, Place
+from littoral.manager.lifecycle import LifeCycle
 from littoral.manager.plans import Plans
 from littoral.manager.profiles import Profiles
 from littoral.manager.runs import Runs
+from littoral.manager.tables import MIGRATIONS as LIFE
 from littoral.manager.tokens import Tokens
+from littoral.manager.update_runs import UpdateRuns
 
 _PARTS = (tokens, idempotency, events, continuums, profiles, plans, jobs, runs)
-MIGRATIONS = tuple(part.MIGRATION for part in _PARTS)
+MIGRATIONS = (*(part.MIGRATION for part in _PARTS), *LIFE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,7 @@ class Manager:
         place = Place(folder=folder / "runs", at_once=options.runs, address=options.ray_address)
         self.launcher = Launcher(self.database, self.events, self.jobs, self.runs, place, now)
         self.devices = Devices(self.continuums, self.jobs, self.runs, self.launcher, place.folder)
+        self.life = LifeCycle(self.database, folder, UpdateRuns(self), now=now, tell=self.events.append)
         self.closing = threading.Event()  # streams end when it is set
         self._lock: IO[str] | None = None
 
@@ -75,10 +79,12 @@ class Manager:
         for name in ("drafts", "runs", "datasets"):
             (self.folder / name).mkdir(exist_ok=True)
         self.launcher.start()
+        self.life.start()
 
     def stop(self) -> None:
         """Checkpoint what runs, and let the folder go."""
         self.closing.set()
+        self.life.stop()
         self.launcher.stop()
         self.database.close()
         if self._lock is not None:

@@ -109,6 +109,17 @@ class Samples:
             for row in reversed(rows)
         ]
 
+    def listed(self, store: str, after: int, most: int) -> list[dict[str, Any]]:
+        """Samples without their inputs, the oldest first, with numbers above ``after``."""
+        with self._database.read() as connection:
+            find_store(connection, store)
+            rows = connection.execute(
+                "SELECT number, id, at, predicted, actual, version, held_out FROM samples "
+                "WHERE store = ? AND number > ? ORDER BY number LIMIT ?",
+                (store, after, most),
+            ).fetchall()
+        return [{**dict(row), "held_out": bool(row["held_out"])} for row in rows]
+
     def labelled(self, store: str, *, held_out: bool, upto: int, most: int) -> Labelled:
         """Inputs and labels, the newest ``most`` up to the label number ``upto``, the oldest first."""
         with self._database.read() as connection:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from littoral.learning.task import require_torch
-from littoral.manager.inputs import Kind
+from littoral.manager.inputs import Kind, at_index
 from littoral.manager.refusals import Conflict
 from littoral.manager.registry import Model, Registry
 from littoral.manager.stores import Stores
@@ -98,5 +98,10 @@ def _answer(served: _Served, inputs: NDArray[Any]) -> Answer:
     with torch.inference_mode():
         batch = torch.from_numpy(served.kind.scaled(inputs))
         output = torch.cat([served.module(part) for part in torch.split(batch, _AT_ONCE)])
+        finite = torch.isfinite(output).all(dim=1)
+        if not finite.all():
+            raise at_index(
+                int(finite.int().argmin()), "the model has no finite answer", "check the scale of its values"
+            )
         chances = torch.softmax(output, dim=1)
     return Answer(version=served.version, labels=chances.argmax(dim=1).tolist(), probabilities=chances.numpy())

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from littoral.manager.routes import continuums, devices, events, health, jobs, plans, profiles, runs, tokens
+from littoral.manager.routes import (
+    continuums,
+    devices,
+    events,
+    health,
+    jobs,
+    models,
+    plans,
+    predictions,
+    profiles,
+    runs,
+    samples,
+    tokens,
+    triggers,
+    updates,
+    versions,
+)
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
     from littoral.manager.manager import Manager
 
-RESOURCES = (health, tokens, continuums, devices, profiles, plans, jobs, runs, events)
+LIFE = (samples, models, versions, updates, predictions, triggers)
+RESOURCES = (health, tokens, continuums, devices, profiles, plans, jobs, runs, events, *LIFE)
 
 
 def routers(manager: Manager) -> list[APIRouter]:
