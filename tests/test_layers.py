@@ -15,7 +15,7 @@ ROOT = Path(littoral.__file__).parent
 
 # A module may import what stands before it in this list, and what shares its line.
 ORDER = [
-    ["errors", "units", "document"],
+    ["errors", "units", "document", "interruption"],
     ["continuum"],
     ["job", "events", "commands"],
     ["learning.leases", "learning.task", "learning.phantom"],
@@ -54,7 +54,8 @@ ORDER = [
     ],
     ["compare", "reports", "terminal"],
     ["manager"],
-    ["arguments", "interruption", "cli_profile", "cli"],
+    ["client", "async_client"],
+    ["arguments", "cli_profile", "cli_manager", "cli"],
     ["__main__", "__init__"],
 ]
 

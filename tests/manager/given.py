@@ -53,10 +53,10 @@ def until(condition: Callable[[], Any], patience_s: float = 60.0) -> Any:
     raise AssertionError(f"waited {patience_s:g} s in vain")
 
 
-def submit(client: httpx.Client, document: dict[str, Any], world: str = "processes", **headers: str) -> dict[str, Any]:
+def submit(client: httpx.Client, document: dict[str, Any], **options: Any) -> dict[str, Any]:
     """Keep the continuum and submit a job."""
     assert client.put("/continuums/bench", json=CONTINUUM).status_code == 200
-    answer = client.post("/jobs", json={"job": document, "options": {"world": world}}, headers=headers)
+    answer = client.post("/jobs", json={"job": document, "options": options})
     assert answer.status_code == 201, answer.text
     found: dict[str, Any] = answer.json()
     return found

@@ -73,7 +73,9 @@ class Manager:
         self._lock: IO[str] | None = None
 
     def start(self) -> None:
-        """Take the folder and go on with what was begun."""
+        """Take the folder and go on with what was begun; a second start changes nothing."""
+        if self._lock is not None:
+            return
         self._lock = self._alone()
         shutil.rmtree(self.jobs.drafts, ignore_errors=True)  # of a manager that was killed
         for name in ("drafts", "runs", "datasets"):

@@ -11,7 +11,7 @@ from littoral.errors import InputError
 T = TypeVar("T")
 R = TypeVar("R")
 LARGEST = 500
-_BIGGEST = 2**63 - 1  # that SQLite counts to
+LAST = 2**63 - 1  # that SQLite counts to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Window:
         """The number after which it begins."""
         if self.after is None:
             return 0
-        if not (self.after.isascii() and self.after.isdigit() and int(self.after[:20]) <= _BIGGEST):
+        if not (self.after.isascii() and self.after.isdigit() and int(self.after[:20]) <= LAST):
             raise InputError(
                 "after is not a cursor of this list", remedy="give the 'next' of the page before", key="after"
             )

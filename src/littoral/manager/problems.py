@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
@@ -17,6 +17,7 @@ from littoral.errors import Infeasible, InputError, LittoralError, MissingExtra,
 from littoral.manager.refusals import Conflict, NotAllowed, TooLarge, Unknown
 
 MEDIA = "application/problem+json"
+INFEASIBLE = "urn:littoral:infeasible"  # the type of a problem that names a binding constraint
 _log = logging.getLogger(__name__)
 
 _STATUS: list[tuple[type[LittoralError], int]] = [  # the first that fits
@@ -58,7 +59,8 @@ def of_error(error: LittoralError) -> Problem:
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
     if isinstance(error, InputError):
         return problem(status, error.found, remedy=error.remedy, at=error.key or "")
-    return problem(status, str(error))
+    told = problem(status, str(error))
+    return replace(told, type=INFEASIBLE) if isinstance(error, Infeasible) else told
 
 
 def install(app: FastAPI) -> None:

@@ -20,7 +20,7 @@ import msgspec
 
 from littoral.manager.database import Database
 from littoral.manager.events import Events
-from littoral.manager.paging import Page, Window, page
+from littoral.manager.paging import LAST, Page, Window, page
 from littoral.manager.refusals import Conflict, unknown
 
 MIGRATION = (
@@ -182,13 +182,18 @@ class Runs:
         found: dict[str, Any] = json.loads(text)
         return found
 
-    def listed(self, window: Window, state: RunState | None = None, job: int | None = None) -> Page[Run]:
-        """Runs, the oldest first."""
+    def listed(
+        self, window: Window, state: RunState | None = None, job: int | None = None, *, newest: bool = False
+    ) -> Page[Run]:
+        """Runs, the oldest or the newest first."""
+        after, way, order = window.after_number, ">", "ASC"
+        if newest:
+            after, way, order = after or LAST, "<", "DESC"
         with self._database.read() as connection:
             rows = connection.execute(
-                """SELECT * FROM runs WHERE number > ? AND (? IS NULL OR state = ?) AND (? IS NULL OR job = ?)
-                   ORDER BY number LIMIT ?""",
-                (window.after_number, state, state, job, job, window.limit + 1),
+                f"""SELECT * FROM runs WHERE number {way} ? AND (? IS NULL OR state = ?) AND (? IS NULL OR job = ?)
+                    ORDER BY number {order} LIMIT ?""",
+                (after, state, state, job, job, window.limit + 1),
             ).fetchall()
         return page(rows, window, lambda row: row["number"], _run)
 

@@ -18,7 +18,7 @@ from littoral.manager.paging import LARGEST, Page, Window
 from littoral.manager.requests import Viewer, Wanted
 
 _LOOK_S = 0.2  # between two looks for news
-_BEAT_S = 15.0  # of silence, after which proxies and readers are told that we are alive
+BEAT_S = 15.0  # of silence, after which proxies and readers are told that we are alive
 Kind = Annotated[str | None, Query(max_length=100, description="'run.finished', or 'run.' for all that begin so.")]
 Subject = Annotated[str | None, Query(max_length=200, description="Such as 'runs/12'.")]
 LastId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=20, pattern=r"^[0-9]{1,18}$")]
@@ -63,7 +63,7 @@ async def _told(manager: Manager, which: Filter, after: int, request: Request, u
         if until_now:
             return
         silent_s = 0.0 if news.items else silent_s + _LOOK_S
-        if silent_s >= _BEAT_S:
+        if silent_s >= BEAT_S:
             silent_s = 0.0
             yield ": still here\n\n"
         await asyncio.sleep(_LOOK_S)

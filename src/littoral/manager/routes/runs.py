@@ -18,6 +18,7 @@ from littoral.manager.manager import Manager
 from littoral.manager.paging import Page
 from littoral.manager.reporting import report
 from littoral.manager.requests import Number, Operator, Viewer, Wanted
+from littoral.manager.routes.events import BEAT_S
 from littoral.manager.runs import ENDED, Run, RunState
 
 _LOOK_S = 0.25
@@ -42,10 +43,11 @@ def router(manager: Manager) -> APIRouter:
 
     @routes.get("")
     def list_runs(
-        window: Wanted, by: Viewer, state: State = None, job: Annotated[int | None, Query(ge=1, lt=2**63)] = None
-    ) -> Page[Run]:
+        window: Wanted, by: Viewer, state: State = None, job: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
+        newest: Annotated[bool, Query(description="The newest first.")] = False,
+    ) -> Page[Run]:  # fmt: skip
         """Runs, the oldest first."""
-        found = manager.runs.listed(window, state, job)
+        found = manager.runs.listed(window, state, job, newest=newest)
         return replace(found, items=[_now(manager, run) for run in found.items])
 
     @routes.get("/{number}")
@@ -124,12 +126,16 @@ def _lines(manager: Manager, number: int, name: str, after: int, limit: int) -> 
 
 
 async def _told(manager: Manager, number: int, request: Request) -> AsyncIterator[str]:
-    before = None
+    before, silent_s = None, 0.0
     while not manager.closing.is_set() and not await request.is_disconnected():
         run = _now(manager, await run_in_threadpool(manager.runs.get, number))
-        if run != before:
-            before = run
+        changed, before = run != before, run
+        if changed:
             yield f"event: run\ndata: {json.dumps(asdict(run))}\n\n"
         if run.state in ENDED:
             return
+        silent_s = 0.0 if changed else silent_s + _LOOK_S
+        if silent_s >= BEAT_S:
+            silent_s = 0.0
+            yield ": still here\n\n"
         await asyncio.sleep(_LOOK_S)
