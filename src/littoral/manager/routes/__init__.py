@@ -16,6 +16,7 @@ from littoral.manager.routes import (
     profiles,
     runs,
     samples,
+    stores,
     tokens,
     triggers,
     updates,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from littoral.manager.manager import Manager
 
-LIFE = (samples, models, versions, updates, predictions, triggers)
+LIFE = (stores, samples, models, versions, updates, predictions, triggers)
 RESOURCES = (health, tokens, continuums, devices, profiles, plans, jobs, runs, events, *LIFE)
 
 

@@ -18,7 +18,7 @@ from littoral.manager.model_checks import check_update_job, checked_task, made_t
 from littoral.manager.paging import Page, page
 from littoral.manager.registry import Model, Training
 from littoral.manager.requests import Document, Name, Once, Operator, Viewer, Wanted
-from littoral.manager.routes.samples import KindGiven, RetentionGiven, schema_of, settings
+from littoral.manager.routes.stores import KindGiven, RetentionGiven, schema_of, settings
 from littoral.manager.stores import Retention
 from littoral.manager.tokens import NAME
 

@@ -61,7 +61,7 @@ def router(manager: Manager) -> APIRouter:
 
     @routes.get(
         "/versions/{number}/weights", response_class=Response,
-        responses={200: {"content": _WEIGHTS["content"], "description": "The weights, as safetensors"}},  # type: ignore[dict-item]
+        responses={200: {"content": _WEIGHTS["content"], "description": "The weights, as safetensors"}},
     )  # fmt: skip
     def get_weights(name: Name, number: Number, by: Viewer) -> Response:
         """The weights of a version."""
