@@ -39,7 +39,7 @@ def endless(**changes: Any) -> dict[str, Any]:
     """A job that does not end by itself while a test waits."""
     small = {"samples": 240, "test_samples": 60, "classes": 3, "features": 8, "width": 0.05, "batch": 8}
     task = {"name": "littoral.tasks.synthetic", **small}
-    return job(task=task, target={"epochs": 50_000}, evaluate_every=1.0, **changes)
+    return job(task=task, target={"epochs": 5_000}, evaluate_every=1.0, **changes)
 
 
 def until(condition: Callable[[], Any], patience_s: float = 60.0) -> Any:

@@ -36,7 +36,7 @@ def test_a_job_runs_to_its_end_in_real_processes(served: Served) -> None:
 
 def test_stop_takes_a_checkpoint_and_resume_goes_on_from_it(served: Served) -> None:
     with served.client() as client:
-        submit(client, endless())
+        submit(client, endless(), world="simulated", timing_only=True)
         waiting = submit(client, job())["run"]["number"]
         until(lambda: (client.get("/runs/1").json()["progress"] or {}).get("epochs", 0) > 3)
         assert client.get(f"/runs/{waiting}").json()["state"] == "queued"
@@ -47,6 +47,7 @@ def test_stop_takes_a_checkpoint_and_resume_goes_on_from_it(served: Served) -> N
         run = ended(client, 1)
         assert (run["state"], run["reason"]) == ("stopped", "stopped")
         saved = _last(client, "run.checkpointed")["samples"]
+        assert saved
         assert client.post("/runs/1/resume").json()["state"] == "queued"
         resumed = until(lambda: _last(client, "run.resumed"))
         assert resumed["samples"] == saved > 3 * 240

@@ -22,7 +22,9 @@ from given import CONTINUUM, endless, job, until
 from littoral import AsyncClient, Client, Infeasible, InputError, LittoralError
 from littoral.manager.address import read_address
 from littoral.manager.jobs import RunOptions
+from littoral.manager.manager import Manager
 from littoral.manager.runs import RunState
+from littoral.manager.server import Listening, serve
 
 LITTORAL = [sys.executable, "-m", "littoral"]
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("LITTORAL_")}
@@ -63,17 +65,16 @@ def test_the_command_line_from_first_start_to_a_finished_run(tmp_path: Path) -> 
     with process(data) as server:
         assert "shown this once: lit_" in server.said  # type: ignore[attr-defined]
         assert stat.S_IMODE((data / "client.json").stat().st_mode) == 0o600
-        sent = littoral(data, "submit", str(tmp_path / "job.yaml"), "--world", "simulated", "--json")
+        sent = littoral(data, "submit", str(tmp_path / "job.yaml"), "--world", "simulated", "--timing-only",
+                        "--json")  # fmt: skip
         assert sent.returncode == 0, sent.stderr
         assert json.loads(sent.stdout)["run"]["number"] == 1
         watched = littoral(data, "watch", "1")
         assert watched.returncode == 0 and "finished, epochs, 100.0 %" in watched.stdout, watched
         assert json.loads(littoral(data, "status", "--json").stdout)["runs"][0]["state"] == "finished"
-        assert "digits" in littoral(data, "status").stdout
         assert "ended: epochs" in littoral(data, "logs", "1").stdout
         refused = littoral(data, "stop", "1")
         assert refused.returncode == 2 and refused.stderr.startswith("littoral: run 1 is finished;")
-        assert littoral(data, "status", "7").returncode == 2
         server.send_signal(signal.SIGTERM)
         assert server.wait(30) == 0
     assert littoral(data, "status").returncode == 1
@@ -85,19 +86,22 @@ def test_beyond_loopback_a_token_must_exist(tmp_path: Path) -> None:
     assert refused.returncode == 2 and "there is no token" in refused.stderr
     made = littoral(tmp_path, "token", "create", "boss", "--role", "operator", "--lasts", "1 h")
     assert made.returncode == 0 and made.stdout.startswith("lit_")
-    assert "boss" in littoral(tmp_path, "token", "list").stdout
     assert littoral(tmp_path, "token", "revoke", "boss").returncode == 0
-    assert littoral(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0").returncode == 2
+    assert "boss" in littoral(tmp_path, "token", "list").stdout
+    manager = Manager(tmp_path)
+    with pytest.raises(InputError, match="there is no token"):
+        serve(manager, Listening(host="0.0.0.0", port=0), print)
+    manager.database.close()
 
 
 def test_killed_in_the_middle_of_a_run_it_finishes_once(tmp_path: Path) -> None:
     """kill -9: the run's processes end by themselves, and the next manager goes on from the checkpoint."""
-    small = {**endless(), "target": {"epochs": 150}}
+    small = {**endless(), "target": {"epochs": 60}}
     with process(tmp_path) as server:
         with client_of(tmp_path) as client:
             client.put_continuum("bench", CONTINUUM)
             call_key = client.submit(small).run.number
-            until(lambda: (progress := client.run(call_key).progress) and progress.epochs > 5)
+            until(lambda: (progress := client.run(call_key).progress) and progress.epochs > 3)
         family = psutil.Process(server.pid).children(recursive=True)
         assert family
         server.kill()
@@ -105,7 +109,7 @@ def test_killed_in_the_middle_of_a_run_it_finishes_once(tmp_path: Path) -> None:
     with process(tmp_path), client_of(tmp_path) as client:
         last = list(client.watch(1))[-1]
         assert (last.state, last.reason, last.attempts) == (RunState.FINISHED, "epochs", 2), client.log(1)
-        assert client.result(1)["samples"] == 150 * 240
+        assert client.result(1)["samples"] == 60 * 240
         kinds = [event.kind for event in client.events(subject="runs/1").items]
         assert kinds.count("run.finished") == 1 and kinds.count("run.resumed") == 1
         journal = (tmp_path / "runs" / "1" / "journal.jsonl").read_text().splitlines()
@@ -119,16 +123,16 @@ def test_stopped_in_order_the_run_is_checkpointed_and_goes_on(tmp_path: Path) ->
     with process(tmp_path) as server:
         with client_of(tmp_path) as client:
             client.put_continuum("bench", CONTINUUM)
-            client.submit(endless(), RunOptions(world="simulated"))
+            client.submit(endless(), RunOptions(world="simulated", timing_only=True))
             until(lambda: (progress := client.run(1).progress) and progress.epochs > 2)
         server.send_signal(signal.SIGTERM)
         assert server.wait(30) == 0
     with process(tmp_path), client_of(tmp_path) as client:
-        run = until(lambda: (run := client.run(1)) if client.run(1).attempts == 2 else None)
+        run = until(lambda: (found := client.run(1)).attempts == 2 and found)
         assert run.state is RunState.RUNNING
-        resumed = until(lambda: client.events(kind="run.resumed").items)[0].data["samples"]
-        saved = client.events(kind="run.checkpointed").items[-1].data["samples"]
-        assert resumed == saved > 2 * 240
+        resumed = until(lambda: client.events(kind="run.resumed").items)[0]
+        before = [one for one in client.events(kind="run.checkpointed").items if one.number < resumed.number]
+        assert resumed.data["samples"] == before[-1].data["samples"] > 2 * 240
         assert client.stop(1).stop_asked
         assert list(client.watch(1))[-1].state is RunState.STOPPED
 

@@ -23,6 +23,7 @@ from littoral.events import (
     Event,
     Fetched,
     Refused,
+    RunFinished,
     RunStarted,
     Sent,
     Used,
@@ -65,7 +66,7 @@ class FeedWriter:
                 self._missed[app] += 1
         if not isinstance(event, _COUNTED):
             self._write({"event": msgspec.to_builtins(event)})
-        if self._now() - self._told >= _EVERY_S or isinstance(event, Evaluated | RunStarted):
+        if self._now() - self._told >= _EVERY_S or isinstance(event, Evaluated | RunStarted | RunFinished):
             self.tell(tally)
 
     def tell(self, tally: Tally) -> None:
