@@ -193,6 +193,9 @@ def watcher(name: str, settings: dict[str, Any]) -> Policy:
 
 # -- serving ------------------------------------------------------------------------------------------------------
 
+Waits = tuple[float, ...]
+ONCE, GATHERED, LATER, TWICE = (0.0,), (0.4,), (1.0,), (0.0, 1.0)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -216,11 +219,11 @@ class Outcome:
         return 1000 * (self.accuracy - COST * len(self.updates) / len(self.wrong))
 
 
-def serve(course: Course, policy: Policy, seed: int, *, again: bool) -> Outcome:
-    """Answer, then learn the label, then update if told so.
+def serve(course: Course, policy: Policy, seed: int, waits: Waits = ONCE) -> Outcome:
+    """Answer, then learn the label, then update if told so: ``waits`` after the alarm, in windows.
 
-    ``again``: once more when a window has passed since an alarm. At the alarm, most of the last window is still from
-    before the drift.
+    At the alarm, most of the last window is still from before the drift. Alarms while the first update is being waited
+    for change nothing.
     """
     model = Model(course, seed)
     model.train(course.x[: course.first], course.y[: course.first], 4 * course.epochs)
@@ -228,7 +231,8 @@ def serve(course: Course, policy: Policy, seed: int, *, again: bool) -> Outcome:
     wrong: list[bool] = []
     alarms: list[int] = []
     updates: list[int] = []
-    due, step = 0, course.first
+    due: list[int] = []
+    step = course.first
     while step < len(course.y):
         block = slice(step, step + 256)  # answered at once; what comes after an update is answered again
         for miss in (model.answers(course.x[block]) != course.y[block]).tolist():
@@ -236,12 +240,12 @@ def serve(course: Course, policy: Policy, seed: int, *, again: bool) -> Outcome:
             began = time.process_time()
             alarm = policy.see(miss)
             watching += time.process_time() - began
-            if alarm:
+            if alarm and (not due or not waits[0]):
                 alarms.append(step)
-                due = step + course.window if again else 0
+                due = [step + int(wait * course.window) for wait in waits]
             step += 1
-            if alarm or step - 1 == due:
-                updates.append(step - 1)
+            if due and step > due[0]:
+                updates.append(due.pop(0))
                 recent = slice(max(0, step - course.window), step)
                 model.train(course.x[recent], course.y[recent], course.epochs)
                 policy.updated()
@@ -281,26 +285,26 @@ GRID: dict[str, list[dict[str, Any]]] = {
     "kswin": [{"alpha": alpha} for alpha in (0.0001, 0.001, 0.005)],
     "gain": [{"confidence": confidence} for confidence in (0.9, 0.95, 0.99)],
 }
-# What `tune` chose: settings, and whether to update once more when a window has passed since the alarm.
-CHOSEN: dict[str, tuple[dict[str, Any], bool]] = {
-    "adwin": ({"delta": 0.2}, True),
-    "page-hinkley": ({"delta": 0.005, "threshold": 25.0}, True),
-    "kswin": ({"alpha": 0.005}, True),
-    "gain": ({"confidence": 0.99}, True),
+# What `tune` chose: settings, and when to update, in windows after the alarm.
+CHOSEN: dict[str, tuple[dict[str, Any], Waits]] = {
+    "adwin": ({"delta": 0.2}, TWICE),
+    "page-hinkley": ({"delta": 0.005, "threshold": 25.0}, TWICE),
+    "kswin": ({"alpha": 0.005}, TWICE),
+    "gain": ({"confidence": 0.99}, TWICE),
 }
 
 
 def tune() -> None:
     """Every setting of the grid on digits: of those within 1 of the most right answers in 1000, the fewest updates."""
     courses = {seed: image_course(digits(), seasons(), seed) for seed in TUNING_SEEDS}
-    heads(("policy", "settings", "once more", "right of 1000, less cost", "accuracy", "updates"))
+    heads(("policy", "settings", "when", "right of 1000, less cost", "accuracy", "updates"))
     for name, grid in GRID.items():
         tried = []
-        for settings, again in product(grid, (False, True)):
-            runs = [serve(course, watcher(name, settings), seed, again=again) for seed, course in courses.items()]
+        for settings, waits in product(grid, (ONCE, LATER, TWICE)):
+            runs = [serve(course, watcher(name, settings), seed, waits) for seed, course in courses.items()]
             net, accuracy = statistics.mean(run.net for run in runs), statistics.mean(run.accuracy for run in runs)
             updates = statistics.mean(len(run.updates) for run in runs)
-            tried.append((updates, net, f"{words(settings)} | {again}"))
+            tried.append((updates, net, f"{words(settings)} | {told(waits)}"))
             print(f"| {name} | {tried[-1][2]} | {net:.1f} | {accuracy:.4f} | {updates:.1f} |", flush=True)
         best = max(net for _, net, _ in tried)
         updates, net, said = min(one for one in tried if one[1] >= best - 1)
@@ -309,6 +313,10 @@ def tune() -> None:
 
 def heads(columns: Sequence[str]) -> None:
     print(f"| {' | '.join(columns)} |", "|---" * len(columns) + "|", sep="\n")
+
+
+def told(waits: Waits) -> str:
+    return f"at alarm + {' and '.join(f'{wait:g}' for wait in waits)} windows"
 
 
 def words(settings: dict[str, Any]) -> str:
@@ -327,12 +335,14 @@ BY_SAMPLES: dict[str, Make] = {
 }
 
 
-def entries() -> dict[str, tuple[Make, bool]]:
-    """The rows of the tables: how to make the policy, and whether it updates once more."""
-    rows = {name: (make, False) for name, make in BY_SAMPLES.items()}
-    for name, (settings, again) in CHOSEN.items():
-        rows[f"{name} {words(settings)}"] = (partial(_watching, name, settings), again)
-    return rows | {"adwin, one update an alarm": (partial(_watching, "adwin", CHOSEN["adwin"][0]), False)}
+def entries() -> dict[str, tuple[Make, Waits]]:
+    """The rows of the tables: how to make the policy, and when it updates; ADWIN in all ways."""
+    rows: dict[str, tuple[Make, Waits]] = {name: (make, ONCE) for name, make in BY_SAMPLES.items()}
+    for name, (settings, waits) in CHOSEN.items():
+        rows[f"{name} {words(settings)}, {told(waits)}"] = (partial(_watching, name, settings), waits)
+    adwin = partial(_watching, "adwin", CHOSEN["adwin"][0])
+    others = [waits for waits in (ONCE, GATHERED, LATER, TWICE) if waits != CHOSEN["adwin"][1]]
+    return rows | {f"adwin, {told(waits)}": (adwin, waits) for waits in others}
 
 
 def _watching(name: str, settings: dict[str, Any], _: Course) -> Policy:
@@ -345,16 +355,16 @@ def study(name: str, make_course: Callable[[int], Course], seeds: Sequence[int])
     found: dict[str, list[Found]] = {row: [] for row in results}
     for seed in seeds:
         course = make_course(seed)
-        for row, (make, again) in entries().items():
+        for row, (make, waits) in entries().items():
             print(f"{name}, seed {seed}: {row}", file=sys.stderr, flush=True)
-            results[row].append(serve(course, make(course), seed, again=again))
+            results[row].append(serve(course, make(course), seed, waits))
             found[row].append(judge(course, results[row][-1].alarms))
     print(f"\n{name}: about {len(course.y) - course.first:,} answers, {len(seeds)} seeds, mean (range)\n")
     known = course.drifts is not None
     heads(COLUMNS + FOUND if known else COLUMNS)
     for row, runs in results.items():
-        told = f" {alarmed(found[row]) if row not in BY_SAMPLES else '- | - | -'} |" if known else ""
-        print(f"| {row} | {spent(runs)} |{told}", flush=True)
+        more = f" {alarmed(found[row]) if row not in BY_SAMPLES else '- | - | -'} |" if known else ""
+        print(f"| {row} | {spent(runs)} |{more}", flush=True)
     return results
 
 
