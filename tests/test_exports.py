@@ -3,6 +3,8 @@ from __future__ import annotations
 import littoral
 
 PUBLIC = {
+    "AsyncClient",
+    "Client",
     "Constant",
     "Continuum",
     "Fault",

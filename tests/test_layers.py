@@ -15,7 +15,7 @@ ROOT = Path(littoral.__file__).parent
 
 # A module may import what stands before it in this list, and what shares its line.
 ORDER = [
-    ["errors", "units", "document"],
+    ["errors", "units", "document", "interruption"],
     ["continuum"],
     ["job", "events", "commands"],
     ["learning.leases", "learning.task", "learning.phantom"],
@@ -35,6 +35,7 @@ ORDER = [
     ["apps"],
     ["strikes"],
     ["watching"],
+    ["incremental"],
     ["supervisor"],
     ["worlds"],
     ["profiling.keeper", "profiling.stress"],
@@ -54,7 +55,8 @@ ORDER = [
     ],
     ["compare", "reports", "terminal"],
     ["manager"],
-    ["arguments", "interruption", "cli_profile", "cli"],
+    ["client", "async_client"],
+    ["arguments", "cli_profile", "cli_manager", "cli"],
     ["__main__", "__init__"],
 ]
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from littoral.async_client import AsyncClient as AsyncClient
+    from littoral.client import Client as Client
     from littoral.compare import compare_jobs as compare_jobs
     from littoral.continuum.catalogue import catalogue as catalogue
     from littoral.continuum.continuum import Continuum as Continuum
@@ -67,6 +69,8 @@ _PLACES = {
     "littoral.compare": ["compare_jobs"],
     "littoral.journal": ["read_journal"],
     "littoral.reports.page": ["write_report"],
+    "littoral.client": ["Client"],
+    "littoral.async_client": ["AsyncClient"],
     "littoral.errors": ["LittoralError", "InputError", "MissingExtra", "Infeasible", "RunFailed"],
 }
 _HOME = {name: module for module, names in _PLACES.items() for name in names}

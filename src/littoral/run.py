@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from littoral.commands import Command
+from littoral.commands import Command, SaveCheckpoint
 from littoral.continuum.write import continuum_document
 from littoral.errors import InputError
-from littoral.events import Event, FaultInjected, RunStarted
+from littoral.events import Checkpointed, Event, FaultInjected, RunStarted
 from littoral.job import COORDINATOR, Job, job_document, load_job
 from littoral.journal import Journal, history, read_journal
 from littoral.learning.mathematics import RealMathematics, TimingOnly
@@ -65,8 +65,12 @@ def run_plan(
     options: Options = Options(),
     *,
     watch: Watcher | None = None,
+    leave: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Run a plan that was already made."""
+    """Run a plan that was already made.
+
+    When ``leave`` says so, a checkpoint is taken and KeyboardInterrupt raised: the run can be resumed from there.
+    """
     keep = RunFolder(folder)
     counting = job.on_failure == "deepedge"
     strikes = keep.strikes() if counting else Strikes()
@@ -84,6 +88,7 @@ def run_plan(
         else:
             keep.begin(job, plan)
             session.emit(_started(job, plan, options))
+        leaving = False
         with Journal(keep.journal, append=options.resume, detail=options.detail) as journal:
 
             def obey(commands: list[Command]) -> None:
@@ -104,6 +109,11 @@ def run_plan(
                 if supervisor.strikes != strikes:
                     keep.change_strikes(partial(supervisor.strikes.rebased, strikes))
                     strikes = supervisor.strikes
+                if leaving and isinstance(event, Checkpointed):
+                    raise KeyboardInterrupt
+                if not leaving and leave():
+                    leaving = True
+                    obey([SaveCheckpoint()])
     result = tally.result()
     keep.finish(result)
     return result

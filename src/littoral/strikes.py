@@ -72,6 +72,10 @@ class Strikes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 kept[name] = msgspec.structs.replace(record, strikes=record.strikes - 1)
         return Strikes(self.runs, {name: record for name, record in kept.items() if record.strikes})
 
+    def pardoned(self, node: str) -> Strikes:
+        """All strikes of a node are forgiven."""
+        return Strikes(self.runs, {name: record for name, record in self.nodes.items() if name != node})
+
     def rebased(self, before: Strikes, onto: Strikes) -> Strikes:
         """``onto`` with the losses and good ends between ``before`` and now; what other runs did meanwhile stays."""
         nodes = dict(onto.nodes)

@@ -48,8 +48,11 @@ class ImageTask(ABC):
         """The training and the test set, scaled for the model, one sample per row."""
 
     def footprint(self) -> Footprint:
+        return self.weigh(*self.counts())
+
+    def weigh(self, samples: int, test_samples: int) -> Footprint:
+        """What so many samples would cost with this model."""
         size = count(self.spec, self.samples.shape)
-        samples, test_samples = self.counts()
         return Footprint(
             samples=samples,
             test_samples=test_samples,

@@ -1,0 +1,74 @@
+"""``/models/{name}/predict``: answers of the version that is served; one version per answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from littoral.errors import InputError
+from littoral.manager.manager import Manager
+from littoral.manager.parcels import BINARY, read_inputs
+from littoral.manager.requests import Name, needs
+from littoral.manager.routes.samples import INPUT, is_binary
+from littoral.manager.serving import LARGEST_BATCH
+from littoral.manager.tokens import Role, Token
+
+Asking = Annotated[Token, Depends(needs(Role.VIEWER, Role.INGEST))]  # also what delivers samples wants to know
+_INPUTS = {
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": "object",
+                "properties": {"inputs": {"type": "array", "items": INPUT, "minItems": 1, "maxItems": LARGEST_BATCH}},
+                "required": ["inputs"],
+                "additionalProperties": False,
+            }
+        },
+        BINARY: {"schema": {"type": "string", "format": "binary", "description": "The inputs, one after the other."}},
+    },
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicted:
+    """The likeliest class of each input, the probabilities of all classes, and who says so."""
+
+    model: str
+    version: int
+    labels: list[int]
+    probabilities: list[list[float]]
+
+
+def router(manager: Manager) -> APIRouter:
+    """The routes."""
+    routes = APIRouter(tags=["models"])
+
+    @routes.post(
+        "/models/{name}/predict",
+        response_model=Predicted,
+        openapi_extra={"requestBody": _INPUTS, "x-needs-extra": "train"},
+    )
+    async def predict(name: Name, request: Request, by: Asking) -> Any:
+        """Ask the version that is served."""
+        body, binary = await request.body(), is_binary(request)
+        return await run_in_threadpool(_answer, manager, name, body, binary)
+
+    return routes
+
+
+def _answer(manager: Manager, name: str, body: bytes, binary: bool) -> Response:
+    serving = manager.life.serving
+    inputs = read_inputs(serving.kind(name), body, binary)
+    if len(inputs) > LARGEST_BATCH:
+        raise InputError(f"{len(inputs)} inputs at once", remedy=f"send at most {LARGEST_BATCH}")
+    answer = serving.predict(name, inputs)
+    told = {
+        "model": name, "version": answer.version, "labels": answer.labels,
+        "probabilities": answer.probabilities.tolist(),
+    }  # fmt: skip
+    return Response(msgspec.json.encode(told), media_type="application/json")

@@ -1,0 +1,53 @@
+"""What both clients have in common: how requests are sent, and what is said when nobody answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from littoral.errors import LittoralError, MissingExtra
+from littoral.manager.answers import StreamReader
+from littoral.manager.calls import Call
+
+_TIMEOUT_S = 150.0  # plans take up to two minutes
+
+
+def httpx_() -> Any:
+    """The library, which comes with an extra."""
+    try:
+        import httpx
+    except ImportError as error:
+        raise MissingExtra("httpx", "serve", "talking to a manager") from error
+    return httpx
+
+
+def settings(url: str, token: str, certificate: str) -> dict[str, Any]:
+    """Of a client. Proxies of the environment are left alone: managers are near."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    verify: Any = True
+    if certificate:
+        import ssl
+
+        verify = ssl.create_default_context(cafile=certificate)
+    return {"base_url": url, "headers": headers, "timeout": _TIMEOUT_S, "verify": verify, "trust_env": False}
+
+
+def request_of(call: Call[Any]) -> dict[str, Any]:
+    """A call as httpx wants it."""
+    headers = {"Idempotency-Key": call.key} if call.key else {}
+    request = {"method": call.method, "url": call.path, "params": dict(call.params), "headers": headers}
+    return request if call.body is None else {**request, "json": call.body}
+
+
+def resuming(reader: StreamReader) -> dict[str, str]:
+    """The header that goes on after the last event seen."""
+    return {} if reader.last is None else {"Last-Event-ID": reader.last}
+
+
+def patience() -> Any:
+    """With a stream: it says at least every 15 s that it lives."""
+    return httpx_().Timeout(60.0)
+
+
+def unreachable(url: object, error: Exception) -> LittoralError:
+    """Nobody answers."""
+    return LittoralError(f"no manager answers at {url}: {error or type(error).__name__}; start one: littoral serve")
