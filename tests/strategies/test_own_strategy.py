@@ -72,7 +72,7 @@ class Careless(Peers):
 
     async def worker(self, node: Node) -> None:
         node.spawn(self._fail())
-        await node.sleep(60.0)
+        await node.sleep(3600.0)
 
     async def _fail(self) -> None:
         raise ZeroDivisionError("nobody awaits this task")

@@ -160,12 +160,12 @@ class Session:
         self._dealt_with = self._handed_out  # whoever asks for more is done with what there was
         self._next.set()
         while not self._events and not self._ended:
+            if self._error is not None:  # before waiting, too: it may have come while others were told
+                raise self._error
             self._woken.clear()
             waiting = asyncio.ensure_future(self._woken.wait())
             await asyncio.wait([waiting, *tasks], return_when=asyncio.FIRST_COMPLETED)
             waiting.cancel()
-            if self._error is not None:
-                raise self._error
             for task in tasks:
                 if task.done():
                     task.result()
