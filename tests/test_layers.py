@@ -55,7 +55,7 @@ ORDER = [
     ["compare", "reports", "terminal"],
     ["manager"],
     ["client", "async_client"],
-    ["arguments", "cli_profile", "cli_manager", "cli"],
+    ["arguments", "cli_profile", "cli_manager", "cli_operations", "cli"],
     ["__main__", "__init__"],
 ]
 
