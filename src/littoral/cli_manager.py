@@ -59,7 +59,7 @@ def serve(
     ] = None,
 ) -> None:
     """Serve a data folder over HTTP until Ctrl-C or SIGTERM; runs are checkpointed, and go on at the next start."""
-    need("fastapi", "uvicorn", "httpx")
+    _need("fastapi", "uvicorn", "httpx")
     from littoral import units
     from littoral.manager import logs
     from littoral.manager.address import FILE
@@ -230,7 +230,7 @@ def stop(
 
 
 def client_of(url: str | None, token: str | None, certificate: Path | None, data: Path) -> Client:
-    """Options first, then the environment, then the file that the manager left in its folder."""
+    """The manager meant: by options first, then the environment, then the file that the manager left in its folder."""
     from littoral.client import Client
     from littoral.manager.address import Address, read_address
 
@@ -246,19 +246,18 @@ def client_of(url: str | None, token: str | None, certificate: Path | None, data
 
 
 def _opened(data: Path) -> Manager:
-    need("fastapi")
+    _need("fastapi")
     from littoral.manager.manager import Manager
 
     return Manager(data)
 
 
-def need(*packages: str, extra: str = "serve", what: str = "the manager") -> None:
-    """Refuse with the install line of what is missing."""
+def _need(*packages: str) -> None:
     from importlib.util import find_spec
 
     for package in packages:
         if find_spec(package) is None:
-            raise MissingExtra(package, extra, what)
+            raise MissingExtra(package, "serve", "the manager")
 
 
 def _date(seconds: float | None) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from littoral.cli_manager import HERE, AsJson, Data, Token, Trust, Url, client_of, need
+from littoral.cli_manager import HERE, AsJson, Data, Token, Trust, Url, client_of
 
 
 def add_to(app: typer.Typer) -> None:
@@ -56,7 +56,6 @@ def agent(
     data: Data = HERE,
 ) -> None:
     """Tell a manager every few seconds that this device is there and how busy it is, until Ctrl-C or SIGTERM."""
-    need("psutil", extra="profile", what="reading this device")
     from littoral import units
     from littoral.manager import logs
     from littoral.manager.agent import send_beats, until_asked
