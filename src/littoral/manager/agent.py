@@ -7,14 +7,15 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from types import FrameType
 from typing import Any
 
 from littoral.errors import InputError, LittoralError
 from littoral.manager.calls import Call, heartbeat
 from littoral.manager.refusals import Conflict
-from littoral.profiling.probe import Probe
+from littoral.profiling.devices import Device
+from littoral.profiling.samples import between, summarise
 
 _log = logging.getLogger(__name__)
 Ask = Callable[[Call[dict[str, Any]]], dict[str, Any]]
@@ -26,13 +27,13 @@ def send_beats(ask: Ask, device: str, every_s: float, ending: threading.Event) -
     What cannot get better by itself (a wrong token, an unknown device) is raised.
     """
     heard = 0
-    with Probe(every_s=min(1.0, every_s), keep=600) as probe:
-        since = probe.clock()
+    with closing(Device()) as here:
+        before = here.read(time.monotonic())
         while not ending.wait(every_s):
-            now = probe.clock()
-            if _heard(ask, heartbeat(device, time.time(), probe.summary(since, now, None)), every_s):
-                heard += 1
-            since = now
+            now = here.read(time.monotonic())
+            load = summarise([between(before, now)], None)
+            heard += _heard(ask, heartbeat(device, time.time(), load), every_s)
+            before = now
     return heard
 
 
