@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -41,6 +41,12 @@ def serve(
     ] = None,
     body_limit: Annotated[str, typer.Option(help="The largest request.")] = "16 MiB",
     ray_address: Annotated[str, typer.Option(help="Of the Ray cluster that runs in the ray world join.")] = "",
+    lost_after: Annotated[
+        str, typer.Option(help="Of a device that sends heartbeats: silence until it is lost.")
+    ] = "20 s",
+    least_free: Annotated[str, typer.Option(help="Disk space below which /health fails.")] = "256 MiB",
+    log: Annotated[str, typer.Option(help="text, or json: one object per line.")] = "text",
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
     token_file: Annotated[
         Path | None, typer.Option(help="Write the first token here instead of showing it.", dir_okay=False)
     ] = None,
@@ -48,33 +54,36 @@ def serve(
     """Serve a data folder over HTTP until Ctrl-C or SIGTERM; runs are checkpointed, and go on at the next start."""
     _need("fastapi", "uvicorn", "httpx")
     from littoral import units
+    from littoral.manager import logs
+    from littoral.manager.address import FILE
     from littoral.manager.manager import Manager, ManagerOptions
     from littoral.manager.server import Listening, first_token
     from littoral.manager.server import serve as serve_manager
 
-    logging.basicConfig(
-        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    tell = logs.configure(log, log_level)
     listening = Listening(host=host, port=port, certificate=certificate, key=key)
     options = ManagerOptions(
-        body_limit=int(units.size(body_limit)), allowed=tuple(allow_task or ()), runs=runs, ray_address=ray_address
-    )
+        body_limit=int(units.size(body_limit)), allowed=tuple(allow_task or ()), runs=runs, ray_address=ray_address,
+        lost_after_s=units.duration(lost_after), least_free_bytes=int(units.size(least_free)),
+    )  # fmt: skip
     manager = Manager(data, options)
     if not listening.beyond_loopback:
-        _show_first(first_token(manager), token_file)
+        _show_first(first_token(manager), token_file or (data / FILE if log == "json" else None), tell)
     elif certificate is None:
-        _tell("littoral: note: without --certificate and --key, tokens cross the network readable")
-    serve_manager(manager, listening, _tell)
+        tell("littoral: note: without --certificate and --key, tokens cross the network readable")
+    serve_manager(manager, listening, tell)
 
 
-def _show_first(secret: str | None, token_file: Path | None) -> None:
-    from littoral.manager.address import write_private
+def _show_first(secret: str | None, file: Path | None, tell: Callable[[str], None]) -> None:
+    """In a file, if there is one; ``client.json`` has it anyway."""
+    from littoral.manager.address import FILE, write_private
 
-    if secret is not None and token_file is not None:
-        write_private(token_file, secret + "\n")
-        _tell(f"the first token is in {token_file}")
+    if secret is not None and file is not None:
+        if file.name != FILE:
+            write_private(file, secret + "\n")
+        tell(f"the first token, an operator's, is in {file}")
     elif secret is not None:
-        _tell(f"the first token, an operator's, shown this once: {secret}")
+        tell(f"the first token, an operator's, shown this once: {secret}")
 
 
 # -- tokens -----------------------------------------------------------------------------------------------------------
@@ -146,7 +155,3 @@ def _date(seconds: float | None) -> str:
     from datetime import datetime
 
     return "-" if seconds is None else datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

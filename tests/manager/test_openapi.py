@@ -11,7 +11,7 @@ from littoral.manager.manager import Manager
 from littoral.manager.service import make_app
 from littoral.manager.tokens import Role
 
-OPEN = {("get", "/health")}
+OPEN = {("get", "/health"), ("get", "/health/live")}
 VALUES = {"name": "x", "number": "1", "continuum": "x"}
 
 

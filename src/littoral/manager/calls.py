@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
@@ -15,6 +15,7 @@ from littoral.manager.paging import Page
 from littoral.manager.plans import PlanRecord
 from littoral.manager.profiles import ProfileRecord
 from littoral.manager.runs import Run
+from littoral.profiling.rows import State
 
 T = TypeVar("T")
 
@@ -131,6 +132,12 @@ def apps(limit: int, after: str | None, continuum: str | None) -> Call[Page[AppR
 def pardon(device: str) -> Call[dict[str, Any]]:
     """Forgive a device its strikes."""
     return Call(method="POST", path=f"/devices/{device}/pardon", answer=dict[str, Any])
+
+
+def heartbeat(device: str, sent: float, load: State) -> Call[dict[str, Any]]:
+    """Say that a device is there and how busy it is."""
+    body = {"sent": sent, "load": asdict(load)}
+    return Call(method="POST", path=f"/devices/{device}/heartbeat", answer=dict[str, Any], body=body)
 
 
 def events(limit: int, after: str | None, kind: str | None, subject: str | None) -> Call[Page[ManagerEvent]]:

@@ -28,6 +28,7 @@ from littoral.manager.events import Events
 from littoral.manager.follower import Follower
 from littoral.manager.jobs import Jobs
 from littoral.manager.paging import Window
+from littoral.manager.present import Absent
 from littoral.manager.runner import CHECKPOINT_S, ERROR, ORDER, PATIENCE_S, Order, outcome
 from littoral.manager.runs import Progress, Run, Runs, RunState
 from littoral.planning.plan import Plan
@@ -75,11 +76,11 @@ class Launcher:
 
     def __init__(
         self, database: Database, events: Events, jobs: Jobs, runs: Runs, place: Place,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] = time.time, absent: Callable[[], Absent] = Absent,
     ) -> None:  # fmt: skip
         self.ended: list[Hook] = []
         self._database, self._events, self._jobs, self._runs = database, events, jobs, runs
-        self._place, self._now = place, now
+        self._place, self._now, self._absent = place, now, absent
         self._children: dict[int, _Child] = {}
         self._wake, self._closing = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -106,6 +107,11 @@ class Launcher:
     def wake(self) -> None:
         """There is something new to do."""
         self._wake.set()
+
+    @property
+    def alive(self) -> bool:
+        """Whether runs are looked after."""
+        return self._thread is not None and self._thread.is_alive()
 
     def folder(self, number: int) -> Path:
         """Of a run."""
@@ -185,6 +191,7 @@ class Launcher:
             ),
             seeded=options.seed is not None,
             plan=None if plan is None else msgspec.convert(plan, Plan),
+            absent=self._absent(),
         )  # fmt: skip
         write_whole(folder / ORDER, msgspec.json.encode(order).decode())
 

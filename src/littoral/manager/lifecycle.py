@@ -68,6 +68,11 @@ class LifeCycle:
             self._thread.join()
         self.samples.close()
 
+    @property
+    def alive(self) -> bool:
+        """Whether what is due gets done."""
+        return self._thread is not None and self._thread.is_alive()
+
     def _run(self) -> None:
         while not self._ending.is_set():
             self.step(self._now())

@@ -16,15 +16,17 @@ from pathlib import Path
 from typing import IO
 
 from littoral.errors import InputError
-from littoral.manager import continuums, events, idempotency, jobs, plans, profiles, runs, tokens
+from littoral.manager import continuums, events, health, idempotency, jobs, monitor, plans, profiles, runs, tokens
 from littoral.manager.continuums import Continuums
 from littoral.manager.database import Database
 from littoral.manager.devices import Devices
 from littoral.manager.events import Events
+from littoral.manager.health import Pulse
 from littoral.manager.idempotency import Idempotency
 from littoral.manager.jobs import Jobs
 from littoral.manager.launcher import Launcher, Place
 from littoral.manager.lifecycle import LifeCycle
+from littoral.manager.monitor import Monitor
 from littoral.manager.plans import Plans
 from littoral.manager.profiles import Profiles
 from littoral.manager.runs import Runs
@@ -33,7 +35,7 @@ from littoral.manager.tokens import Tokens
 from littoral.manager.update_runs import UpdateRuns
 
 _PARTS = (tokens, idempotency, events, continuums, profiles, plans, jobs, runs)
-MIGRATIONS = (*(part.MIGRATION for part in _PARTS), *LIFE)
+MIGRATIONS = (*(part.MIGRATION for part in _PARTS), *LIFE, monitor.MIGRATION, health.MIGRATION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,8 @@ class ManagerOptions:
     allowed: tuple[str, ...] = ()  # tasks, strategies and apps of one's own, as 'package.module' or with ':Class'
     runs: int = 1  # that may run at once; others wait in order
     ray_address: str = ""  # of the cluster that runs in the ray world join
+    lost_after_s: float = monitor.LOST_AFTER_S  # of silence, for devices that send heartbeats
+    least_free_bytes: int = 256 * 2**20  # on the disk; with less the manager is not healthy
 
 
 class Manager:
@@ -64,10 +68,12 @@ class Manager:
             self.database, self.events, self.runs, self.continuums, self.profiles, folder=folder,
             allowed=options.allowed, now=now,
         )  # fmt: skip
-        self.plans = Plans(self.database, self.events, self.jobs.drafts, now)
         place = Place(folder=folder / "runs", at_once=options.runs, address=options.ray_address)
-        self.launcher = Launcher(self.database, self.events, self.jobs, self.runs, place, now)
-        self.devices = Devices(self.continuums, self.jobs, self.runs, self.launcher, place.folder)
+        self.monitor = Monitor(self.database, self.events, place.folder, options.lost_after_s, now)
+        self.plans = Plans(self.database, self.events, self.jobs.drafts, now, self.monitor.absent)
+        self.launcher = Launcher(self.database, self.events, self.jobs, self.runs, place, now, self.monitor.absent)
+        self.devices = Devices(self.continuums, self.jobs, self.runs, self.launcher, self.monitor)
+        self.pulse = Pulse(self.database, [self.monitor.watch])
         self.life = LifeCycle(self.database, folder, UpdateRuns(self), now=now, tell=self.events.append)
         self.closing = threading.Event()  # streams end when it is set
         self._lock: IO[str] | None = None
@@ -80,6 +86,8 @@ class Manager:
         shutil.rmtree(self.jobs.drafts, ignore_errors=True)  # of a manager that was killed
         for name in ("drafts", "runs", "datasets"):
             (self.folder / name).mkdir(exist_ok=True)
+        self.monitor.start()
+        self.pulse.start()
         self.launcher.start()
         self.life.start()
 
@@ -88,6 +96,7 @@ class Manager:
         self.closing.set()
         self.life.stop()
         self.launcher.stop()
+        self.pulse.stop()
         self.database.close()
         if self._lock is not None:
             self._lock.close()

@@ -16,6 +16,7 @@ from littoral.deciding import decide
 from littoral.errors import Infeasible, InputError, LittoralError
 from littoral.job import Job, load_job
 from littoral.learning.task import Task, load_task
+from littoral.manager.present import Absent, without
 from littoral.planning.plan import Plan, fairness
 from littoral.planning.planner import make_front
 from littoral.run import Options, run_plan
@@ -29,6 +30,7 @@ class Wish:
 
     pareto: bool = False
     simulate: bool = False
+    absent: Absent = field(default_factory=Absent)  # who is not planned with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ def main() -> None:
 
 def _make(folder: Path) -> list[Made]:
     wish = msgspec.json.decode((folder / WISH).read_bytes(), type=Wish)
-    job = load_job(folder / "given" / "job.yaml")
+    job = without(load_job(folder / "given" / "job.yaml"), wish.absent)
     task = load_task(job.task, job.task_options, job.recipe)
     return [
         Made(

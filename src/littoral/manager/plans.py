@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +22,7 @@ from littoral.manager.documents import Given
 from littoral.manager.events import Events
 from littoral.manager.paging import Page, Window, page
 from littoral.manager.planning import WISH, Answer, Made, Wish
+from littoral.manager.present import Absent
 from littoral.manager.refusals import unknown
 
 MIGRATION = (
@@ -49,15 +50,19 @@ class PlanRecord:
 class Plans:
     """The plans of one data folder. They are made one at a time, each in a process of its own."""
 
-    def __init__(self, database: Database, events: Events, drafts: Path, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, database: Database, events: Events, drafts: Path, now: Callable[[], float] = time.time,
+        absent: Callable[[], Absent] = Absent,
+    ) -> None:  # fmt: skip
         self._database, self._events, self._drafts, self._now = database, events, drafts, now
+        self._absent = absent
         self._turn = threading.Lock()
 
     def make(self, given: Given, wish: Wish) -> list[Made]:
         """Plan a job; to be done before a transaction. Raises Infeasible with the constraint that binds."""
         with self._turn, TemporaryDirectory(dir=self._drafts) as folder:
             given.write(Path(folder) / "given")
-            (Path(folder) / WISH).write_bytes(msgspec.json.encode(wish))
+            (Path(folder) / WISH).write_bytes(msgspec.json.encode(replace(wish, absent=self._absent())))
             answer = _asked(Path(folder))
         if answer.infeasible:
             raise Infeasible(answer.refused)

@@ -29,6 +29,7 @@ from littoral.job import Job, load_job
 from littoral.journal import read_journal
 from littoral.learning.task import Task, load_task
 from littoral.manager.feed import FILE, FeedWriter
+from littoral.manager.present import Absent, check_plan, without
 from littoral.planning.plan import Plan
 from littoral.result import FINISHED, Tally
 from littoral.run import Options, resumable, run_plan
@@ -40,11 +41,12 @@ PATIENCE_S = 30.0  # to end everything in, before the process is ended on the sp
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """How to run what was given; ``plan`` null: make one."""
+    """How to run what was given; ``plan`` null: make one, without those who are absent."""
 
     options: Options
     seeded: bool  # whether the options' seed counts, or the job's own
     plan: Plan | None = None
+    absent: Absent = Absent()
 
 
 def main() -> None:
@@ -139,6 +141,10 @@ def _fresh(folder: Path) -> Work:
 
     order = _order(folder)
     job = load_job(folder / "given" / "job.yaml")
+    if order.plan is None:
+        job = without(job, order.absent)
+    else:
+        check_plan(order.plan, order.absent)
     task = load_task(job.task, job.task_options, job.recipe)
     options = order.options if order.seeded else replace(order.options, seed=job.seed)
     return job, task, order.plan or decide(job, task), options

@@ -72,6 +72,11 @@ class Samples:
                 raise at_index(index, "no label", f"give a whole number in 0..{kind.classes - 1}")
         return self._writer.submit(lambda connection: _label(connection, store, labels), len(labels))
 
+    @property
+    def waiting(self) -> int:
+        """Samples that are not on the disk yet."""
+        return self._writer.waiting
+
     def close(self) -> None:
         """After everything that was submitted is on the disk."""
         self._writer.close()

@@ -13,6 +13,8 @@ import littoral
 from littoral.manager import problems
 from littoral.manager.bodies import BodyLimit
 from littoral.manager.manager import Manager
+from littoral.manager.metrics import Metrics
+from littoral.manager.observing import Observed
 from littoral.manager.routes import routers
 
 _TITLE = "Littoral manager"
@@ -30,9 +32,10 @@ def make_app(manager: Manager) -> FastAPI:
             manager.stop()
 
     app = FastAPI(title=_TITLE, version=littoral.__version__, lifespan=life, docs_url=None, redoc_url=None)
-    app.state.manager = manager
+    app.state.manager, app.state.metrics = manager, Metrics(manager)
     problems.install(app)
     app.add_middleware(BodyLimit, most=manager.options.body_limit)
+    app.add_middleware(Observed, metrics=app.state.metrics)
     for router in routers(manager):
         app.include_router(router)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]

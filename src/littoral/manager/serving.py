@@ -6,6 +6,7 @@ A new version is loaded beside the old one, which answers until the new one is r
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -49,11 +50,15 @@ class Serving:
     def __init__(self, registry: Registry, stores: Stores) -> None:
         self._registry, self._stores = registry, stores
         self._served: dict[str, _Served] = {}
-        self._loading = threading.Lock()
+        self._loading, self._counting = threading.Lock(), threading.Lock()
+        self.answered: Counter[str] = Counter()  # inputs since the start, by model
 
     def predict(self, name: str, inputs: NDArray[Any]) -> Answer:
         """Answer for checked inputs (see ``kind``)."""
-        return _answer(self._of(name), inputs)
+        answer = _answer(self._of(name), inputs)
+        with self._counting:
+            self.answered[name] += len(inputs)
+        return answer
 
     def kind(self, name: str) -> Kind:
         """What the model takes."""
@@ -82,6 +87,7 @@ class Serving:
     def forget(self, name: str) -> None:
         """The model is gone."""
         self._served.pop(name, None)
+        self.answered.pop(name, None)
 
     def _of(self, name: str) -> _Served:
         served = self._served.get(name)

@@ -1,7 +1,7 @@
 """Bearer tokens: who may do what. Only salted hashes are kept, so that a stolen database opens nothing.
 
-``viewer`` reads everything but tokens. ``ingest`` delivers samples and asks for
-predictions, and reads nothing else: it is what a camera is given.
+``viewer`` reads everything but tokens. ``ingest`` delivers samples and heartbeats
+and asks for predictions, and reads nothing else: it is what a camera is given.
 ``operator`` may do everything. A token is ``lit_<id>_<secret>``; the secret has 256 random bits, so that one round of
 SHA-256 is as good as many.
 """

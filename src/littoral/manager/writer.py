@@ -58,6 +58,11 @@ class Writer:
             self._queue.put(work)
         return work.done
 
+    @property
+    def waiting(self) -> int:
+        """Samples submitted that are not on the disk yet."""
+        return self._waiting
+
     def close(self) -> None:
         """After everything submitted is on the disk."""
         with self._lock:

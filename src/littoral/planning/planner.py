@@ -81,7 +81,7 @@ def _draft(job: Job, footprint: Footprint, recipe: Recipe) -> Plan:
     from littoral.strategies.strategy import make_strategy
 
     strategy: Any = make_strategy(job.strategy, job.parameters)
-    setting, devices = _setting(job, footprint), _eligible(job)
+    setting, devices = _setting(job, footprint), eligible(job)
     _check_backups(strategy, devices)
     if job.planner in solving.PLANNERS:
         return _solved(job, setting, footprint, recipe, strategy, devices)
@@ -146,7 +146,7 @@ def make_front(job: Job, footprint: Footprint, recipe: Recipe) -> list[tuple[Pla
     from littoral.strategies.strategy import make_strategy
 
     strategy: Any = make_strategy(job.strategy, job.parameters)
-    job, setting, devices = replace(job, planner="search"), _setting(job, footprint), _eligible(job)
+    job, setting, devices = replace(job, planner="search"), _setting(job, footprint), eligible(job)
     problem = _problem(job, setting, footprint, recipe, strategy, devices)
     schemes, nodes = pareto(problem.instance), problem.instance.nodes
     found = [(_plan_of(job, setting, footprint, strategy, problem, one), jain(one, nodes)) for one in schemes]
@@ -222,7 +222,7 @@ def _check_backups(strategy: Any, devices: Sequence[str]) -> None:
         raise InputError(f"{backups} backups", remedy=remedy, key="strategy")
 
 
-def _eligible(job: Job) -> tuple[str, ...]:
+def eligible(job: Job) -> tuple[str, ...]:
     """Devices that may work: those named; else all that neither serve nor only store by the job's word."""
     if job.workers:
         return job.workers

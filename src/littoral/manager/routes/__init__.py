@@ -10,6 +10,7 @@ from littoral.manager.routes import (
     events,
     health,
     jobs,
+    metrics,
     models,
     plans,
     predictions,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from littoral.manager.manager import Manager
 
 LIFE = (stores, samples, models, versions, updates, predictions, triggers)
-RESOURCES = (health, tokens, continuums, devices, profiles, plans, jobs, runs, events, *LIFE)
+RESOURCES = (health, metrics, tokens, continuums, devices, profiles, plans, jobs, runs, events, *LIFE)
 
 
 def routers(manager: Manager) -> list[APIRouter]:

@@ -1,22 +1,63 @@
-"""``/devices`` and ``/apps``: the live map of all continuums, and an operator's pardon."""
+"""``/devices`` and ``/apps``: the live map of all continuums, heartbeats, and an operator's pardon."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
+from pydantic import Field
 
 from littoral.manager.devices import AppRecord, DeviceRecord
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page
-from littoral.manager.requests import Name, Operator, Viewer, Wanted
+from littoral.manager.refusals import unknown
+from littoral.manager.requests import Ingest, Name, Operator, Viewer, Wanted
 from littoral.manager.tokens import NAME
+from littoral.profiling.rows import State as Load
 
 Continuum = Annotated[str | None, Query(pattern=NAME, description="Only of this continuum.")]
 State = Annotated[
     Literal["idle", "working", "lost", "done", "excluded"] | None, Query(description="Only in this state.")
 ]
+
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadTold:
+    """How busy a device is: shares of what it has, runnable threads per core, and what it moves."""
+
+    cpu: Share = 0.0
+    memory: Share = 0.0
+    gpu: Share = 0.0
+    gpu_memory: Share = 0.0
+    pressure: Share = 0.0
+    stalled: Share = 0.0
+    load: Rate = 0.0
+    disk_bytes_per_s: Rate = 0.0
+    network_bytes_per_s: Rate = 0.0
+    memory_bytes_per_s: Rate = 0.0
+    celsius: Annotated[float | None, Field(ge=-100, le=1000, allow_inf_nan=False)] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """A device is there. ``sent`` is its own clock, in seconds since 1970."""
+
+    sent: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
+    load: LoadTold = LoadTold()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """When the beat was heard, and after how many seconds of silence the device counts as lost."""
+
+    device: str
+    heard: float
+    lost_after_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +83,14 @@ def router(manager: Manager) -> APIRouter:
     def list_apps(window: Wanted, by: Viewer, continuum: Continuum = None) -> Page[AppRecord]:
         """Every background app, and the deadlines it misses in the runs at work."""
         return manager.devices.apps(window, continuum)
+
+    @routes.post("/devices/{name}/heartbeat")
+    def hear_device(name: Name, beat: Heartbeat, by: Ingest) -> Heard:
+        """A device says that it is there and how busy it is; one older than the last is refused."""
+        if not manager.devices.is_known(name):
+            raise unknown("device", name)
+        heard = manager.monitor.receive(name, beat.sent, Load(**asdict(beat.load))).heard
+        return Heard(device=name, heard=heard, lost_after_s=manager.monitor.lost_after_s)
 
     @routes.post("/devices/{name}/pardon")
     def pardon_device(name: Name, by: Operator) -> Pardon:

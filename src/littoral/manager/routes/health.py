@@ -1,31 +1,50 @@
-"""``/health``: whether the manager answers and its database can be read. Needs no token."""
+"""``/health``: whether the manager can do its work, and ``/health/live``: whether it answers at all. Need no token."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from fastapi import APIRouter
+from fastapi.responses import JSONResponse
 
 import littoral
+from littoral.manager.health import find_faults
 from littoral.manager.manager import Manager
+from littoral.manager.problems import MEDIA, answer, problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """``ok`` means that a request would be served."""
+    """``ok`` means that a request would be served; ``checked`` is what was looked at."""
 
     status: str
     version: str
+    checked: list[str]
+
+
+_NOT_READY: dict[int | str, dict[str, Any]] = {
+    503: {"description": "Not ready", "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+}
 
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
     routes = APIRouter(tags=["health"])
 
-    @routes.get("/health")
-    def health() -> Health:
-        """Whether the manager can serve."""
-        manager.events.last()
-        return Health(status="ok", version=littoral.__version__)
+    @routes.get("/health", response_model=Health, responses=_NOT_READY)
+    def health() -> Health | JSONResponse:
+        """Whether the manager can do its work; 503 says what is wrong."""
+        manager.events.last()  # the database can be read
+        checks = find_faults(manager)
+        faults = [f"{name}: {fault}" for name, fault in checks.items() if fault]
+        if faults:
+            return answer(problem(503, "; ".join(faults), remedy="see the operator's guide"))
+        return Health(status="ok", version=littoral.__version__, checked=list(checks))
+
+    @routes.get("/health/live")
+    async def live() -> Health:
+        """Whether the manager answers at all."""
+        return Health(status="ok", version=littoral.__version__, checked=[])
 
     return routes
