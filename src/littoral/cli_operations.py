@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from littoral.cli_manager import HERE, AsJson, Data, Token, Trust, Url, client_of
+from littoral.cli_client import Token, Trust, Url, client_of
+from littoral.cli_manager import HERE, AsJson, Data
 
 
 def add_to(app: typer.Typer) -> None:
