@@ -113,7 +113,7 @@ def stop(
 
 
 def client_of(url: str | None, token: str | None, certificate: Path | None, data: Path) -> Client:
-    """Options first, then the environment, then the file that the manager left in its folder."""
+    """The manager meant: by options first, then the environment, then the file that the manager left in its folder."""
     from littoral.client import Client
     from littoral.manager.address import Address, read_address
 

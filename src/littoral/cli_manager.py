@@ -52,7 +52,7 @@ def serve(
     ] = None,
 ) -> None:
     """Serve a data folder over HTTP until Ctrl-C or SIGTERM; runs are checkpointed, and go on at the next start."""
-    _need("fastapi", "uvicorn", "httpx")
+    _need("fastapi", "uvicorn", "httpx", "prometheus_client")
     from littoral import units
     from littoral.manager import logs
     from littoral.manager.address import FILE

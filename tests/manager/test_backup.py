@@ -209,6 +209,8 @@ def test_nothing_is_overwritten_and_nothing_half_written(archive: Path, tmp_path
         make_backup(archive.parent / "data", archive)
     with pytest.raises(InputError, match="no manager's data here"):
         make_backup(tmp_path, tmp_path / "x.tar.gz")
+    assert make_backup(archive.parent / "data", tmp_path / "stopped.tar.gz").files > 5, "also when nobody serves it"
+    (tmp_path / "stopped.tar.gz").unlink()
     (tmp_path / "empty").mkdir()
     restored = restore_backup(archive, tmp_path / "empty")
     weights = next((tmp_path / "empty" / "weights" / "digits").iterdir())

@@ -207,7 +207,8 @@ def test_strikes_and_pardon_outlive_a_killed_manager(tmp_path: Path) -> None:
         planned = client.plan(_counting(epochs=2)).plans[0].plan
         assert _workers(planned) == ["w-2"]
         assert _simulated(client) == ["w-2"]
-        assert _simulated(client, on_failure="elastic") == ["w-1", "w-2"], "which counts no strikes"
+        assert _simulated(client, on_failure="elastic", faults=[_FAULT]) == ["w-1", "w-2"]
+        assert _device(client, "w-1").strikes == 3, "elastic runs neither count strikes nor mind them"
         assert client.pardon("w-1") == 3
         server.kill()
         server.wait()

@@ -98,10 +98,9 @@ def read_curves(folder: Path) -> Curves:
     result = _result(folder)
     ended, last = journal.stat().st_mtime, max(event.t for event in events)
     return Curves(
-        run=started.run, job=str(started.job["name"]), world=started.world,
-        reason=str(result.get("reason", "")), began=ended - last, ended=ended,
+        run=started.run, job=str(started.job["name"]), world=started.world, reason=str(result.get("reason", "")),
+        began=ended - last, ended=ended, settings=dict(_settings(started)), figures=dict(_numbers(result)),
         curves={name: thinned(points) for name, points in sorted(drawing.curves.items())},
-        settings=dict(_settings(started)), figures=dict(_numbers(result)),
     )  # fmt: skip
 
 
