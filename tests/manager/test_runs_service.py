@@ -66,6 +66,9 @@ def test_what_a_task_refuses_fails_the_run_with_the_reason(served: Served) -> No
         submit(client, job(task={"name": "littoral.tasks.digits", "widht": 1}), world="simulated")
         run = ended(client, 1)
         assert run["state"] == "failed" and "no option 'widht'" in run["reason"]
+        folder = served.manager.launcher.folder(1)
+        assert folder.exists() and client.delete("/runs/1").status_code == 204
+        assert not folder.exists() and client.get("/runs/1").status_code == 404
 
 
 def test_devices_apps_stores_strikes_and_pardon(served: Served) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
@@ -108,6 +109,13 @@ def router(manager: Manager) -> APIRouter:
             run = manager.runs.resume(connection, number)
         manager.launcher.wake()
         return run
+
+    @routes.delete("/{number}", status_code=204)
+    def delete_run(number: Number, by: Operator) -> None:
+        """Forget a run that has ended, and its folder."""
+        with manager.database.write() as connection:
+            manager.runs.delete(connection, number)
+        shutil.rmtree(manager.launcher.folder(number), ignore_errors=True)
 
     return routes
 
