@@ -126,6 +126,9 @@ def _begun(folder: Path) -> Work | None:
     if not journal.exists() or next(read_journal(journal), None) is None:
         return None
     job, plan, options = resumable(folder)
+    now = load_job(folder / "given" / "job.yaml").task_options.get("folder")
+    if now is not None:  # the data folder may have moved since
+        job = replace(job, task_options={**job.task_options, "folder": now})
     options = replace(options, reference=False, address=_order(folder).options.address)
     return job, load_task(job.task, job.task_options, job.recipe), plan, options
 

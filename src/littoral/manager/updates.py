@@ -136,8 +136,12 @@ class Updates:
         self._step(update, "planned", job=json.dumps(job))
 
     def _start(self, update: Update, model: Model, now: float) -> None:
-        key = f"update-{update.number}-{update.attempt}"
-        run = self._trainer.start(key, update.job or {}, model.training.options)
+        folder = self.folder_of(update.number) / "data"
+        if not folder.exists():  # the disk lost it: freeze it again
+            return self._step(update, "waiting")
+        job = dict(update.job or {})
+        job["task"] = {**job["task"], "folder": str(folder)}  # the data folder may have moved since
+        run = self._trainer.start(f"update-{update.number}-{update.attempt}", job, model.training.options)
         self._step(update, "running", run=run)
 
     def _look(self, update: Update, model: Model, now: float) -> None:
