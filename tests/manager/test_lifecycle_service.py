@@ -249,7 +249,7 @@ def test_triggers_are_made_changed_and_deleted(served: Served) -> None:
 
 def test_an_update_goes_on_after_the_manager_is_back(tmp_path: Path) -> None:
     x, y = Stream().take(600)
-    slow = {**JOB, "target": {"epochs": 120}}
+    slow = {**JOB, "target": {"epochs": 60}}
     with serving(tmp_path / "data") as first, first.client() as operator:
         create(operator, training={**MODEL["training"], "job": slow})
         send(operator, x, actual=y)

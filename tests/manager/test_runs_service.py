@@ -27,6 +27,8 @@ def test_a_job_runs_to_its_end_in_real_processes(served: Served) -> None:
         first = client.get("/runs/1/journal", params={"limit": 1}).json()
         assert first["items"][0]["event"] == "RunStarted"
         assert client.get("/runs/1/journal", params={"after": first["next"], "limit": 1}).json()["items"]
+        for nowhere in (5, 2**62):
+            assert client.get("/runs/1/journal", params={"after": nowhere}).status_code in (200, 422)
         assert any("progress" in row for row in client.get("/runs/1/feed").json()["items"])
         assert "event: run" in client.get("/runs/1/stream").text
         assert client.post("/runs/1/stop").status_code == client.post("/runs/1/resume").status_code == 409

@@ -19,7 +19,8 @@ from littoral.manager.database import Database
 from littoral.manager.freezing import job_for
 from littoral.manager.gate import Score, Verdict
 from littoral.manager.judging import Judge
-from littoral.manager.registry import Model, Registry, Version
+from littoral.manager.model_records import Model, Version
+from littoral.manager.registry import Registry
 from littoral.manager.samples import Samples
 from littoral.manager.serving import Serving
 from littoral.manager.trainer import Trainer
