@@ -25,13 +25,13 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+
 from crash_checks import Findings, check, settled
 from crash_images import cut
-from served import BINARY, CONTINUUM, JOB, Served, Stream, client_of, model, ok
-from watching_states import States
-
 from littoral.manager.address import Address
 from littoral.manager.parcels import Head, pack_samples
+from served import BINARY, CONTINUUM, JOB, Served, Stream, client_of, model, ok
+from watching_states import States
 
 PHASES = ("ingest", "planning", "run", "promotion")
 LATEST_S = {"ingest": 0.005, "planning": 0.1, "run": 0.5, "promotion": 0.02}  # after the phase is seen
@@ -127,7 +127,12 @@ class Clients:
         match dice.choice(["job", "struck", "plan", "update", "promote", "promote", "rollback"]):
             case "job":
                 if self._few_wait(client):
-                    document = {**JOB, "name": f"job-{number}", "task": "littoral.tasks.digits", "target": {"epochs": 3}}
+                    document = {
+                        **JOB,
+                        "name": f"job-{number}",
+                        "task": "littoral.tasks.digits",
+                        "target": {"epochs": 3},
+                    }
                     self.ask(client, "run", "/jobs", {"job": document, "options": {"world": self.world}})
             case "struck":
                 if self._few_wait(client):
@@ -191,7 +196,13 @@ def prepare(served: Served) -> Address:
         ok(client.post("/models", json=model("digits", epochs=5, retention={"most_samples": 10_000_000})))
         settings = {"samples": 600, "debounce_s": 0, "cool_down_s": 0}
         x, y = Stream(0).take(300)
-        ok(client.post("/stores/digits/samples", content=pack_samples(Head(ids=[f"first-{i}" for i in range(300)], actual=y), x), headers=BINARY))
+        ok(
+            client.post(
+                "/stores/digits/samples",
+                content=pack_samples(Head(ids=[f"first-{i}" for i in range(300)], actual=y), x),
+                headers=BINARY,
+            )
+        )
         ok(client.post("/triggers", json={"model": "digits", "kind": "count", "settings": settings}))
     return address
 

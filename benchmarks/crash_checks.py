@@ -108,7 +108,9 @@ def _updates(data: Path, connection: sqlite3.Connection, expect: Any) -> None:
 
 def _journal(path: Path, state: str, expect: Any) -> None:
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    begun, ended = (sum(f'"event":"{kind}"'.encode() in line for line in lines) for kind in ("RunStarted", "RunFinished"))
+    begun, ended = (
+        sum(f'"event":"{kind}"'.encode() in line for line in lines) for kind in ("RunStarted", "RunFinished")
+    )
     expect(begun <= 1 and ended <= 1, f"{path}: {begun} beginnings, {ended} ends")
     if state == "finished":
         expect(begun == ended == 1, f"{path}: finished with {begun} beginnings and {ended} ends")
@@ -139,7 +141,8 @@ def settled(served: Served, ledger: Ledger, findings: Findings) -> None:
     while time.monotonic() < deadline:
         connection = opened(served.data)
         open_ = connection.execute(
-            "SELECT (SELECT count(*) FROM runs WHERE ended IS NULL) + (SELECT count(*) FROM updates WHERE ended IS NULL)"
+            "SELECT (SELECT count(*) FROM runs WHERE ended IS NULL) "
+            "+ (SELECT count(*) FROM updates WHERE ended IS NULL)"
         ).fetchone()[0]
         states = {
             table: dict(Counter(row["state"] for row in connection.execute(f"SELECT state FROM {table}")))

@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
-from crash_checks import Findings, check
-from served import Served, client_of, ok
 
+from crash_checks import Findings, check
 from littoral.errors import LittoralError
 from littoral.manager.manager import Manager
+from served import Served, client_of, ok
 
 if TYPE_CHECKING:
     from crash import Ledger
@@ -100,9 +100,7 @@ def _copy_if_there(source: str, target: str) -> None:
 
 def _acknowledged(ledger: Ledger) -> Ledger:
     with ledger.lock:
-        return type(ledger)(
-            samples=set(ledger.samples), answers=dict(ledger.answers), strikes=dict(ledger.strikes)
-        )
+        return type(ledger)(samples=set(ledger.samples), answers=dict(ledger.answers), strikes=dict(ledger.strikes))
 
 
 # -- damaging ---------------------------------------------------------------------------------------------------------

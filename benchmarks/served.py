@@ -1,4 +1,4 @@
-"""A manager as a process of its own on a folder, to be killed, and what benchmarks of it send: digits and small jobs."""
+"""A manager as a process of its own, to be killed, and what benchmarks of it send: digits and small jobs."""
 
 from __future__ import annotations
 

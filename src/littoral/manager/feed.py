@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -102,3 +102,25 @@ def tail(path: Path, offset: int, most: int = 1 << 20) -> tuple[list[bytes], int
         return [], offset
     end = data.rfind(b"\n") + 1
     return data[:end].split(b"\n")[:-1], offset + end
+
+
+def rows(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """What lines say; one that a crash cut short says nothing."""
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
+def begins_line(path: Path, offset: int) -> bool:
+    """Whether a place in a file of lines is one where a line begins."""
+    if offset == 0:
+        return True
+    if not path.exists() or offset > path.stat().st_size:
+        return False
+    with path.open("rb") as file:
+        file.seek(offset - 1)
+        return file.read(1) == b"\n"

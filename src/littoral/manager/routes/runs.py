@@ -14,7 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, PlainTextResponse, StreamingResponse
 
 from littoral.errors import InputError
-from littoral.manager.feed import FILE, tail
+from littoral.manager.feed import FILE, begins_line, rows, tail
 from littoral.manager.launcher import LOG
 from littoral.manager.manager import Manager
 from littoral.manager.paging import AGAIN, Page
@@ -128,11 +128,11 @@ def _now(manager: Manager, run: Run) -> Run:
 def _lines(manager: Manager, number: int, name: str, after: int, limit: int) -> Page[dict[str, Any]]:
     """A page of a file of JSON lines; cursors are places in it."""
     manager.runs.get(number)
-    try:
-        lines, _ = tail(manager.launcher.folder(number) / name, after)
-        items = [json.loads(line) for line in lines[:limit] if line]
-    except (OSError, ValueError) as error:  # within a line, or far beyond the end
-        raise InputError("after is not a cursor of this list", remedy=AGAIN, key="after") from error
+    path = manager.launcher.folder(number) / name
+    if not begins_line(path, after):
+        raise InputError("after is not a cursor of this list", remedy=AGAIN, key="after")
+    lines, _ = tail(path, after)
+    items = list(rows(lines[:limit]))
     after += sum(len(line) + 1 for line in lines[:limit])
     return Page(items=items, next=str(after) if lines else None)
 
