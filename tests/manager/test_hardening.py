@@ -1,0 +1,89 @@
+"""What crash, fuzz and load tests found, each kept from coming back."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+from freshness import Stream, alive, ingest
+from given import CONTINUUM, endless, submit, until
+from serving import Served, serving
+
+from littoral.manager.parcels import Head, pack_samples
+
+BINARY = {"Content-Type": "application/octet-stream"}
+JOB = {"continuum": "bench", "workers": ["w-*"], "target": {"epochs": 60}, "strategy": "allreduce", "planner": "fair"}
+MODEL: dict[str, Any] = {
+    "name": "digits",
+    "task": "littoral.tasks.digits",
+    "gate": {"least_samples": 20},
+    "training": {"least_samples": 50, "window": 400, "job": JOB, "options": {"world": "simulated"}},
+}
+
+
+def test_an_update_goes_on_in_a_data_folder_that_was_moved(tmp_path: Path) -> None:
+    x, y = Stream().take(600)
+    with serving(tmp_path / "here") as first, first.client() as operator:
+        assert operator.put("/continuums/bench", json=CONTINUUM).status_code == 200
+        assert operator.post("/models", json=MODEL).status_code == 201
+        content = pack_samples(Head(actual=y), x)
+        assert operator.post("/stores/digits/samples", content=content, headers=BINARY).status_code == 201
+        assert operator.post("/models/digits/update", json={}).status_code == 201
+        until(lambda: (operator.get("/runs").json()["items"] or [{}])[0].get("state") == "running")
+        secrets = first.secrets
+    os.rename(tmp_path / "here", tmp_path / "there")
+    with serving(tmp_path / "there", secrets=secrets) as second, second.client() as operator:
+        update = until(lambda: (found := operator.get("/updates/1").json())["ended"] and found)
+        assert update["state"] == "promoted" and update["attempt"] == 0, update
+
+
+def test_truth_is_no_number(served: Served) -> None:
+    with served.client() as operator:
+        assert operator.put("/continuums/bench", json=CONTINUUM).status_code == 200
+        assert operator.post("/models", json=MODEL).status_code == 201
+        for body in ({"labels": [{"id": "a", "actual": False}]}, {"labels": [{"id": "a", "actual": "1"}]}):
+            assert operator.patch("/stores/digits/samples", json=body).status_code == 422
+        for body in ({"version": True}, {"version": 1, "force": "yes"}):
+            assert operator.post("/models/digits/promote", json=body).status_code == 422
+
+
+def test_who_leaves_in_the_middle_of_a_body_is_no_failure(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    place = urlsplit(served.url)
+    head = f"POST /stores/x/samples HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {served.secrets['operator']}\r\n"
+    with socket.create_connection((place.hostname, place.port)) as leaving:
+        leaving.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        with served.client() as other:
+            assert other.get("/health").status_code == 200
+    with served.client() as other:
+        for _ in range(20):
+            assert other.get("/health").status_code == 200
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_a_run_lets_the_manager_go_first(served: Served) -> None:
+    with served.client() as client:
+        submit(client, endless(), world="simulated", timing_only=True)
+        until(lambda: (client.get("/runs/1").json()["progress"] or {}).get("samples"))
+        assert [child.nice() for child in psutil.Process().children()] == [os.nice(0) + 10]
+        client.post("/runs/1/stop")
+
+
+def test_the_run_of_an_update_that_was_given_up_before_a_kill_is_stopped(tmp_path: Path) -> None:
+    with alive(tmp_path) as life:
+        life.model()
+        ingest(life.cycle.samples, "digits-store", *Stream().take(600))
+        with life.database.write() as connection:
+            number = life.cycle.updates.request(connection, "digits", "asked", life.clock()).number
+        for _ in range(2):
+            update = life.cycle.updates.advance(number, life.clock())
+        assert update.state == "running"
+        with life.database.write() as connection:
+            life.cycle.updates.give_up(connection, number, life.clock(), "not wanted")
+    with alive(tmp_path) as life:
+        life.cycle.start()
+        assert life.trainer.stopped == ["update-1-0"]
