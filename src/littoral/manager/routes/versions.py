@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from littoral.manager.manager import Manager
 from littoral.manager.model_records import Version
@@ -27,8 +27,8 @@ _WEIGHTS = {
 class Promotion:
     """Which version to serve. ``force`` does without the gate."""
 
-    version: Annotated[int, Field(ge=1, lt=2**31)]
-    force: bool = False
+    version: Annotated[int, Field(ge=1, lt=2**31, strict=True)]
+    force: StrictBool = False
 
 
 def router(manager: Manager) -> APIRouter:
