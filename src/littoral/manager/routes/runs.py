@@ -18,6 +18,7 @@ from littoral.manager.feed import FILE, begins_line, rows, tail
 from littoral.manager.launcher import LOG
 from littoral.manager.manager import Manager
 from littoral.manager.paging import AGAIN, Page
+from littoral.manager.problems import MEDIA
 from littoral.manager.reporting import report
 from littoral.manager.requests import Number, Operator, Viewer, Wanted
 from littoral.manager.routes.events import BEAT_S
@@ -27,6 +28,12 @@ _LOOK_S = 0.25
 _TAIL = 64 * 1024  # bytes of a log
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "The run, as it goes on"}
+}
+_NOT_YET: dict[int | str, dict[str, Any]] = {
+    409: {
+        "description": "There is none yet",
+        "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
 }
 State = Annotated[RunState | None, Query(description="Only in this state.")]
 
@@ -57,7 +64,7 @@ def router(manager: Manager) -> APIRouter:
         """One run and how far it is."""
         return _now(manager, manager.runs.get(number))
 
-    @routes.get("/{number}/result")
+    @routes.get("/{number}/result", responses=_NOT_YET)
     def get_result(number: Number, by: Viewer) -> Result:
         """What came out; 409 until the run is finished."""
         return Result(run=number, result=manager.runs.result(number))
@@ -80,7 +87,7 @@ def router(manager: Manager) -> APIRouter:
         data = path.read_bytes()[-_TAIL:] if path.exists() else b""
         return PlainTextResponse(data.decode("utf-8", "replace"))
 
-    @routes.get("/{number}/report", response_class=HTMLResponse)
+    @routes.get("/{number}/report", response_class=HTMLResponse, responses=_NOT_YET)
     def get_report(number: Number, by: Viewer) -> HTMLResponse:
         """One self-contained page about the run."""
         run = manager.runs.get(number)
