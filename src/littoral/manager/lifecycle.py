@@ -30,6 +30,7 @@ from littoral.manager.watches import Watches
 from littoral.manager.weights import load_model
 
 _EVERY_S = 0.25
+_RECENT = 100  # updates
 _log = logging.getLogger(__name__)
 
 
@@ -53,6 +54,8 @@ class LifeCycle:
     def start(self) -> None:
         """Have a thread do what is due."""
         self.tidy()
+        for update in self.updates.given_up(_RECENT):  # a kill may have come before their runs were stopped
+            self.stop_run(update)
         self._thread = threading.Thread(target=self._run, name="life-cycle", daemon=True)
         self._thread.start()
 

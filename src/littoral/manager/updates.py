@@ -112,6 +112,14 @@ class Updates:
                 _update(row) for row in connection.execute("SELECT * FROM updates WHERE ended IS NULL ORDER BY number")
             ]
 
+    def given_up(self, most: int) -> list[Update]:
+        """The newest first."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT * FROM updates WHERE state = 'given up' ORDER BY number DESC LIMIT ?", (most,)
+            ).fetchall()
+        return [_update(row) for row in rows]
+
     # -- doing --------------------------------------------------------------------------------------------------
 
     def advance(self, number: int, now: float) -> Update:
@@ -139,11 +147,13 @@ class Updates:
     def _start(self, update: Update, model: Model, now: float) -> None:
         folder = self.folder_of(update.number) / "data"
         if not folder.exists():  # the disk lost it: freeze it again
-            return self._step(update, "waiting")
+            self._step(update, "waiting")
+            return
         job = dict(update.job or {})
         job["task"] = {**job["task"], "folder": str(folder)}  # the data folder may have moved since
         run = self._trainer.start(f"update-{update.number}-{update.attempt}", job, model.training.options)
-        self._step(update, "running", run=run)
+        if not self._step(update, "running", run=run):
+            self._trainer.stop(run)  # given up meanwhile
 
     def _look(self, update: Update, model: Model, now: float) -> None:
         found = self._trainer.state(update.run or "")
@@ -195,15 +205,15 @@ class Updates:
 
     # -- writing ------------------------------------------------------------------------------------------------
 
-    def _step(self, update: Update, state: str, **columns: object) -> None:
+    def _step(self, update: Update, state: str, **columns: object) -> bool:
         with self._database.write() as connection:
-            self._change(connection, update, state, **columns)
+            return self._change(connection, update, state, **columns)
 
     def _end(self, update: Update, state: str, reason: str, now: float) -> None:
         self._step(update, state, reason=reason, ended=now)
 
-    def _change(self, connection: Connection, update: Update, state: str, **columns: object) -> None:
-        """Unless it is in another state by now: given up, say."""
+    def _change(self, connection: Connection, update: Update, state: str, **columns: object) -> bool:
+        """Unless it is in another state by now: given up, say; whether it was done."""
         names = ", ".join(f"{name} = ?" for name in ("state", *columns))
         changed = connection.execute(
             f"UPDATE updates SET {names} WHERE number = ? AND state = ?",
@@ -212,6 +222,7 @@ class Updates:
         if changed.rowcount:
             data = {"update": update.number, **{k: v for k, v in columns.items() if k in ("reason", "run", "version")}}
             self._tell(connection, f"update.{state.replace(' ', '-')}", f"models/{update.model}", data)
+        return bool(changed.rowcount)
 
 
 def find_update(connection: Connection, number: int) -> Update:
