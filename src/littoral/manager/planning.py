@@ -16,6 +16,7 @@ from littoral.deciding import decide
 from littoral.errors import Infeasible, InputError, LittoralError
 from littoral.job import Job, load_job
 from littoral.learning.task import Task, load_task
+from littoral.manager.children import step_back
 from littoral.planning.plan import Plan, fairness
 from littoral.planning.planner import make_front
 from littoral.run import Options, run_plan
@@ -52,6 +53,7 @@ class Answer:
 
 def main() -> None:
     """Make what a folder asks for."""
+    step_back()
     folder = Path(sys.argv[1])
     try:
         answer = Answer(plans=_make(folder))

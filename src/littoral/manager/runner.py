@@ -28,6 +28,7 @@ from littoral.interruption import EXIT_CODE, Interruption
 from littoral.job import Job, load_job
 from littoral.journal import read_journal
 from littoral.learning.task import Task, load_task
+from littoral.manager.children import step_back
 from littoral.manager.feed import FILE, FeedWriter
 from littoral.planning.plan import Plan
 from littoral.result import FINISHED, Tally
@@ -49,6 +50,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 def main() -> None:
     """Run what a folder asks for."""
+    step_back()
     folder = Path(sys.argv[1])
     leaving = threading.Event()
     with Interruption() as interruption:
