@@ -33,8 +33,8 @@ from littoral.manager.parcels import Head, pack_samples
 from served import BINARY, CONTINUUM, JOB, Served, Stream, client_of, model, ok
 from watching_states import States
 
-PHASES = ("ingest", "planning", "run", "promotion")
-LATEST_S = {"ingest": 0.005, "planning": 0.1, "run": 0.5, "promotion": 0.02}  # after the phase is seen
+AIMS = ("ingest", "planning", "run", "promotion", "judging")  # judging is the promotion of an update
+LATEST_S = {"ingest": 0.005, "planning": 0.1, "run": 0.5, "promotion": 0.02, "judging": 0.1}  # after the phase is seen
 BATCH = 20  # samples of a request
 
 
@@ -211,8 +211,8 @@ def kills(served: Served, clients: Clients, count: int, dice: random.Random) -> 
     """Kill, restart, check; again and again."""
     findings, hit, states = Findings(), Counter[str](), States(served.data)
     for turn in range(count):
-        aim = PHASES[turn % len(PHASES)]
-        patience = time.monotonic() + 20
+        aim = AIMS[turn % len(AIMS)]
+        patience = time.monotonic() + 30
         while not states.now(clients.ledger.flying)[aim] and time.monotonic() < patience:
             time.sleep(0.002)
         time.sleep(dice.uniform(0, LATEST_S[aim]))

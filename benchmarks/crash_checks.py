@@ -54,6 +54,7 @@ def check(data: Path, ledger: Ledger, findings: Findings) -> None:
         if not holds:
             findings.wrong.append(what)
 
+    connection.execute("BEGIN")  # one view of everything, for the manager may be at work
     expect(connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok", "integrity_check")
     expect(not connection.execute("PRAGMA foreign_key_check").fetchall(), "foreign_key_check")
     kept = {row["id"] for row in connection.execute("SELECT id FROM samples")}

@@ -31,5 +31,6 @@ class States:
             "ingest": flying["ingest"] > 0,
             "planning": flying["planning"] > 0 or bool(updates & {"waiting", "planned"}) or len(begun) < len(running),
             "run": bool(begun),
-            "promotion": flying["promotion"] > 0 or "judging" in updates,
+            "promotion": flying["promotion"] > 0,
+            "judging": "judging" in updates,
         }
