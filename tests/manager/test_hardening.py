@@ -87,3 +87,17 @@ def test_the_run_of_an_update_that_was_given_up_before_a_kill_is_stopped(tmp_pat
     with alive(tmp_path) as life:
         life.cycle.start()
         assert life.trainer.stopped == ["update-1-0"]
+
+
+def test_the_same_key_gives_the_same_answer_when_the_world_has_changed(served: Served) -> None:
+    document = {"job": endless(), "options": {"world": "simulated", "timing_only": True}}
+    key = {"Idempotency-Key": "once"}
+    with served.client() as client:
+        assert client.put("/continuums/bench", json=CONTINUUM).status_code == 200
+        first = client.post("/jobs", json=document, headers=key)
+        made = client.post("/models", json=MODEL, headers={"Idempotency-Key": "model"})
+        assert first.status_code == made.status_code == 201
+        assert client.delete("/continuums/bench").status_code == 204
+        assert client.post("/jobs", json=document, headers=key).json() == first.json()
+        assert client.post("/models", json=MODEL, headers={"Idempotency-Key": "model"}).json() == made.json()
+        client.post("/runs/1/stop")
