@@ -29,7 +29,6 @@ from served import BINARY, CONTINUUM, JOB, Served, Stream, client_of, model, ok
 
 UNCHECKED = "positive_data_acceptance"
 THERE = {"path.name": ["digits", "bench", "viewer"], "path.number": [1, 2]}
-_EXAMPLES = 20  # of each operation in a turn
 
 
 def prepare(address: Address) -> dict[str, str]:
@@ -58,7 +57,9 @@ def prepare(address: Address) -> dict[str, str]:
         }
 
 
-def schemathesis(address: Address, folder: Path, seed: int, *, there: bool, phases: str) -> dict[str, Any]:
+def schemathesis(
+    address: Address, folder: Path, seed: int, *, there: bool, phases: str, examples: int
+) -> dict[str, Any]:
     """One turn; its report."""
     lines = [f'"{name}" = {json.dumps(values)}' for name, values in THERE.items()] if there else []
     (folder / "schemathesis.toml").write_text("\n".join(["[parameters]", *lines, ""]))
@@ -66,7 +67,7 @@ def schemathesis(address: Address, folder: Path, seed: int, *, there: bool, phas
     command = [
         sys.executable, "-m", "schemathesis.cli", "--config-file", "schemathesis.toml", "run",
         f"{address.url}/openapi.json", "-H", f"Authorization: Bearer {address.token}", "--phases", phases,
-        "--max-examples", str(_EXAMPLES),
+        "--max-examples", str(examples),
         "--checks", "all", "--exclude-checks", UNCHECKED, "--exclude-path-regex", "/stream$", "--seed", str(seed),
         "--report", "json", "--report-json-path", str(report), "--continue-on-failure", "--no-shrink", "--no-color",
         "--request-timeout", "120",
@@ -88,17 +89,18 @@ def harmless(address: Address, over: threading.Event) -> None:
                     client.post(f"/runs/{run['number']}/stop")
 
 
-def fuzz(address: Address, folder: Path, requests: int, seed: int) -> dict[str, Any]:
+def fuzz(address: Address, folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
     """Turns of schemathesis until so many requests were sent."""
     sent, turn, failures = 0, 0, Counter[str]()
-    phases = "coverage,fuzzing,stateful"
-    while sent < requests:
-        report = schemathesis(address, folder, seed + turn, there=turn % 2 == 1, phases=phases)
+    while sent < asked.requests:
+        report = schemathesis(
+            address, folder, asked.seed + turn, there=turn % 2 == 1, phases=asked.phases, examples=asked.examples
+        )
         sent += report["test_cases"]["generated"]
         for failure in [*report["failures"], *report["errors"]]:
             failures[f"{failure.get('title')}: {', '.join(failure.get('operations', []))}"] += failure.get("count", 1)
-        tell(f"turn {turn + 1}: {sent} requests, failures: {dict(failures)}")
-        turn, phases = turn + 1, "coverage,fuzzing" if requests - sent < 3000 else "fuzzing,stateful"
+        turn += 1
+        tell(f"turn {turn}: {sent} requests, failures: {dict(failures)}")
     return {"turns": turn, "requests": sent, "failures": dict(failures)}
 
 
@@ -109,6 +111,8 @@ def tell(text: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=5000, help="0: only the probes")
+    parser.add_argument("--examples", type=int, default=20, help="of each operation, in a turn")
+    parser.add_argument("--phases", default="coverage,fuzzing,stateful")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=None)
     asked = parser.parse_args()
@@ -123,7 +127,7 @@ def main() -> None:
             watch.start()
             probes, wrong = probe(address, secrets, served.data)
             report: dict[str, Any] = {"probes": probes}
-            report["schemathesis"] = fuzz(address, folder, asked.requests, asked.seed)
+            report["schemathesis"] = fuzz(address, folder, asked)
             over.set()
             alive = httpx.get(f"{address.url}/health", trust_env=False).status_code == 200
         finally:

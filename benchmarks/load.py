@@ -4,8 +4,8 @@
 
 Loopback, two client processes, open loop: each request has its time, and its latency counts from then on, whether or
 not a connection was free. First without an update, then beside one that trains in two processes on the same machine.
-The store keeps the newest ``--keep`` samples, so the file must stop growing. Every sample has an id; in the end the store
-must have received as many as were acknowledged, and must hold the newest of them.
+The store keeps the newest ``--keep`` samples, so the file must stop growing. Every sample has an id; in the end
+the store must have received as many as were acknowledged, and must hold the newest of them.
 """
 
 from __future__ import annotations
