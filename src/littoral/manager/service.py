@@ -32,7 +32,9 @@ def make_app(manager: Manager) -> FastAPI:
     app = FastAPI(title=_TITLE, version=littoral.__version__, lifespan=life, docs_url=None, redoc_url=None)
     app.state.manager = manager
     problems.install(app)
-    app.add_middleware(BodyLimit, most=manager.options.body_limit)
+    app.add_middleware(
+        BodyLimit, most=manager.options.body_limit, known=lambda token: manager.tokens.find(token) is not None
+    )
     for router in routers(manager):
         app.include_router(router)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
