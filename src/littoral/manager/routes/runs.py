@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -83,9 +84,7 @@ def router(manager: Manager) -> APIRouter:
     def get_log(number: Number, by: Viewer) -> PlainTextResponse:
         """The end of what the run's process printed."""
         manager.runs.get(number)
-        path = manager.launcher.folder(number) / LOG
-        data = path.read_bytes()[-_TAIL:] if path.exists() else b""
-        return PlainTextResponse(data.decode("utf-8", "replace"))
+        return PlainTextResponse(_end(manager.launcher.folder(number) / LOG).decode("utf-8", "replace"))
 
     @routes.get("/{number}/report", response_class=HTMLResponse, responses=_NOT_YET)
     def get_report(number: Number, by: Viewer) -> HTMLResponse:
@@ -126,6 +125,14 @@ def router(manager: Manager) -> APIRouter:
         shutil.rmtree(manager.launcher.folder(number), ignore_errors=True)
 
     return routes
+
+
+def _end(path: Path) -> bytes:
+    if not path.exists():
+        return b""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _TAIL))
+        return file.read()
 
 
 def _now(manager: Manager, run: Run) -> Run:
