@@ -7,7 +7,6 @@ kill at any moment the next ``step`` goes on.
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -73,7 +72,7 @@ class LifeCycle:
 
     def _run(self) -> None:
         while not self._ending.is_set():
-            self.step(self._now())
+            self._guarded("any", lambda: self.step(self._now()))
             self._ending.wait(_EVERY_S)
 
     def step(self, now: float) -> None:
@@ -86,7 +85,7 @@ class LifeCycle:
     def _guarded(self, model: str, act: Callable[[], object]) -> None:
         try:
             act()
-        except (LittoralError, OSError, sqlite3.Error):  # a full disk, say: the next step tries again
+        except Exception:  # a full disk, say: the next step tries again
             _log.exception("model %s", model)
 
     def _watch(self, model: Model, now: float) -> None:

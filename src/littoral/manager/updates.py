@@ -9,6 +9,7 @@ update goes on after a kill where it was, and none runs twice. The index ``one_u
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ from littoral.manager.stores import find_store
 from littoral.manager.trainer import Standing, Trainer
 from littoral.manager.weights import harvest
 
+_log = logging.getLogger(__name__)
 ENDED = ("promoted", "refused", "failed", "given up")
 Tell = Callable[[Connection, str, str, Mapping[str, Any]], object]
 
@@ -131,8 +133,13 @@ class Updates:
         try:
             if step is not None:
                 step(update, self._registry.get(update.model), now)
+        except (OSError, sqlite3.Error):
+            raise  # a full disk, say: it may be better next time
         except LittoralError as error:
             self._end(update, "failed", str(error), now)
+        except Exception as error:  # a file that a power cut damaged, say: it would fail again, for ever
+            _log.exception("update %d", number)
+            self._end(update, "failed", f"{type(error).__name__}: {error}", now)
         return self.get(number)
 
     def _plan(self, update: Update, model: Model, now: float) -> None:
