@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,10 +13,11 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 from freshness import Stream, alive, ingest
-from given import CONTINUUM, endless, submit, until
+from given import CONTINUUM, ended, endless, job, submit, until
 from serving import Served, serving
 
 from littoral.manager.parcels import Head, pack_samples
+from littoral.manager.weights import Weights
 
 BINARY = {"Content-Type": "application/octet-stream"}
 JOB = {"continuum": "bench", "workers": ["w-*"], "target": {"epochs": 60}, "strategy": "allreduce", "planner": "fair"}
@@ -101,3 +104,57 @@ def test_the_same_key_gives_the_same_answer_when_the_world_has_changed(served: S
         assert client.post("/jobs", json=document, headers=key).json() == first.json()
         assert client.post("/models", json=MODEL, headers={"Idempotency-Key": "model"}).json() == made.json()
         client.post("/runs/1/stop")
+
+
+def test_a_run_whose_files_a_power_cut_damaged_begins_again(served: Served) -> None:
+    with served.client() as client:
+        submit(client, job(target={"epochs": 300}), world="simulated", timing_only=True)
+        until(lambda: (client.get("/runs/1").json()["progress"] or {}).get("samples"))
+        client.post("/runs/1/stop")
+        ended(client, 1)
+        folder = served.manager.launcher.folder(1)
+        for name in ("job.yaml", "plan.json"):
+            (folder / name).write_bytes(b"")
+        (folder / "result.json").write_bytes(b'{"reas')
+        assert client.post("/runs/1/resume").status_code == 200
+        assert ended(client, 1)["state"] == "finished"
+
+
+def test_an_update_whose_run_is_damaged_fails_and_nothing_else(tmp_path: Path) -> None:
+    with alive(tmp_path) as life:
+        life.model()
+        ingest(life.cycle.samples, "digits-store", *Stream().take(600))
+        with life.database.write() as connection:
+            number = life.cycle.updates.request(connection, "digits", "asked", life.clock()).number
+        while life.cycle.updates.advance(number, life.clock()).state != "judging":
+            life.trainer.close()
+        (life.trainer.folder / "update-1-0" / "plan.json").write_bytes(b"")
+        life.settle()
+        update = life.cycle.updates.get(number)
+        assert update.state == "failed" and "JSONDecodeError" in update.reason
+
+
+def test_the_same_weights_may_come_many_times_at_once(tmp_path: Path) -> None:
+    weights, start = Weights(tmp_path), threading.Barrier(8)
+
+    def keep(content: bytes) -> str:
+        start.wait()
+        return weights.keep("digits", content)
+
+    with ThreadPoolExecutor(8) as pool:
+        for turn in range(20):
+            names = set(pool.map(keep, [str(turn).encode() * 10_000] * 8))
+            assert len(names) == 1 and weights.read("digits", names.pop())
+    assert len(list(tmp_path.glob("*/*"))) == 20
+
+
+def test_strangers_send_little(served: Served) -> None:
+    """A body is read and parsed before anybody asks whose it is."""
+    body = b'{"job": {"a": "' + b"a" * 70_000 + b'"}}'
+    with served.client(None) as stranger, served.client() as operator:
+        assert stranger.post("/jobs", content=body).status_code == 401
+        assert stranger.post("/jobs", content=iter([body])).status_code == 401
+        junk = {"Authorization": "Bearer lit_000000000000_" + "A" * 43}
+        assert stranger.post("/jobs", content=iter([body]), headers=junk).status_code == 401
+        assert operator.post("/jobs", content=body).status_code == 422
+        assert operator.post("/jobs", content=iter([body])).status_code == 422
