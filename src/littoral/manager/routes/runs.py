@@ -90,7 +90,8 @@ def router(manager: Manager) -> APIRouter:
     def get_report(number: Number, by: Viewer) -> HTMLResponse:
         """One self-contained page about the run."""
         run = manager.runs.get(number)
-        return HTMLResponse(report(manager.launcher.folder(number), ended=run.state in ENDED))
+        page = report(manager.launcher.folder(number), ended=run.state in ENDED)
+        return HTMLResponse(page, headers={"Content-Security-Policy": "sandbox allow-scripts"})
 
     @routes.get("/{number}/stream", response_class=StreamingResponse, responses=_STREAM)
     async def stream_run(number: Number, request: Request, by: Viewer) -> StreamingResponse:
@@ -146,9 +147,8 @@ def _lines(manager: Manager, number: int, name: str, after: int, limit: int) -> 
     if not begins_line(path, after):
         raise InputError("after is not a cursor of this list", remedy=AGAIN, key="after")
     lines, _ = tail(path, after)
-    items = list(rows(lines[:limit]))
     after += sum(len(line) + 1 for line in lines[:limit])
-    return Page(items=items, next=str(after) if lines else None)
+    return Page(items=list(rows(lines[:limit])), next=str(after) if lines else None)
 
 
 async def _told(manager: Manager, number: int, request: Request) -> AsyncIterator[str]:
