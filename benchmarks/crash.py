@@ -150,7 +150,7 @@ class Clients:
                 self.ask(client, "promotion", "/models/digits/rollback", None)
 
     def _few_wait(self, client: httpx.Client) -> bool:
-        return len(ok(client.get("/runs", params={"state": "queued"}))["items"]) < 3
+        return len(ok(client.get("/runs", params={"state": "queued"}))["items"]) < 2
 
     def _strike(self, client: httpx.Client, name: str) -> None:
         """A job in which one device of a continuum of its own is lost once: one strike, which must stay."""
@@ -266,7 +266,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        served = Served(folder / "data", folder / "log.txt")
+        served = Served(folder / "data", folder / "log.txt", ("--runs", "2"))
         clients = Clients(Ledger(), asked.seed, asked.world, pace_s=0.05)
         clients.went_up(prepare(served))
         clients.start()
