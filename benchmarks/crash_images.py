@@ -2,7 +2,7 @@
 
     exact        every process frozen, every file copied: what the page cache held
     torn         and whatever was not flushed is damaged: the log's end after its last commit, drafts of weights, the
-                 last lines of feeds and journals
+                 last lines of feeds and journals, and small files of runs under way
     checkpoint   and the pages that a checkpoint was copying into the database are zeroed there
     lying disk   the log cut at any byte, as if flushes had been lost: old, but one consistent moment
     live         copied file by file while all goes on, which promises nothing (backups are for that); only counted
@@ -114,10 +114,19 @@ def _tear(image: Path, dice: random.Random) -> None:
     _damage_end(image / _WAL, _frames(image / _WAL)[1], dice)
     for draft in (image / "weights").glob("*/.*.tmp"):
         _damage_end(draft, 0, dice)
-    for path in (image / "runs").glob("*/*.jsonl"):
-        size = path.stat().st_size
-        if not (path.parent / "result.json").exists():
-            _damage_end(path, max(size - 3000, path.read_bytes().find(b"\n") + 1), dice)
+    for number in _under_way(image):
+        for path in (image / "runs" / str(number)).glob("*.jsonl"):
+            _damage_end(path, max(path.stat().st_size - 3000, path.read_bytes().find(b"\n") + 1), dice)
+        for name in ("result.json", "plan.json", "job.yaml", "order.json"):
+            if dice.random() < 0.3:
+                _damage_end(image / "runs" / str(number) / name, 0, dice)
+
+
+def _under_way(image: Path) -> list[int]:
+    connection = sqlite3.connect(image / "littoral.db")
+    found = [row[0] for row in connection.execute("SELECT number FROM runs WHERE ended IS NULL")]
+    connection.close()
+    return found
 
 
 def _damage_end(path: Path, start: int, dice: random.Random) -> None:
@@ -216,7 +225,7 @@ def _serve_one(served: Served, ledger: Ledger, image: Path, findings: Findings) 
     try:
         with client_of(address) as client:
             deadline = time.monotonic() + 120
-            while time.monotonic() < deadline and _under_way(client):
+            while time.monotonic() < deadline and _busy(client):
                 time.sleep(0.3)
             findings.checks += 1
             updates = ok(client.get("/models/digits/updates", params={"limit": 500}))["items"]
@@ -230,7 +239,7 @@ def _serve_one(served: Served, ledger: Ledger, image: Path, findings: Findings) 
     check(image, before, findings)
 
 
-def _under_way(client: Any) -> bool:
+def _busy(client: Any) -> bool:
     updates = ok(client.get("/models/digits/updates", params={"limit": 500}))["items"]
     runs = ok(client.get("/runs", params={"limit": 500}))["items"]
     return any(not one["ended"] for one in (*updates, *runs))

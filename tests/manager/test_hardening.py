@@ -20,7 +20,7 @@ from littoral.manager.parcels import Head, pack_samples
 from littoral.manager.weights import Weights
 
 BINARY = {"Content-Type": "application/octet-stream"}
-JOB = {"continuum": "bench", "workers": ["w-*"], "target": {"epochs": 60}, "strategy": "allreduce", "planner": "fair"}
+JOB = {"continuum": "bench", "workers": ["w-*"], "target": {"epochs": 12}, "strategy": "allreduce", "planner": "fair"}
 MODEL: dict[str, Any] = {
     "name": "digits",
     "task": "littoral.tasks.digits",
