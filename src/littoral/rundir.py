@@ -75,7 +75,7 @@ class RunFolder:
         self._strikes.parent.mkdir(parents=True, exist_ok=True)
         with _alone(self._strikes.with_name(".strikes.lock")):
             strikes = change(self.strikes())
-            write_whole(self._strikes, strikes.to_json())
+            write_whole(self._strikes, strikes.to_json(), flush=True)
         return strikes
 
     @property
@@ -125,10 +125,14 @@ def _alone(path: Path) -> Iterator[None]:
         yield
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a crash leaves the old one or the new one."""
+def write_whole(path: Path, text: str, *, flush: bool = False) -> None:
+    """Write a file so that a crash leaves the old one or the new one; flushed to the disk, a power cut does, too."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    draft.write_text(text, encoding="utf-8")
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(text)
+        if flush:
+            file.flush()
+            os.fsync(file.fileno())
     os.replace(draft, path)
 
 

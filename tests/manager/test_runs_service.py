@@ -5,6 +5,7 @@ from __future__ import annotations
 from given import CONTINUUM, ended, endless, job, submit, until
 from serving import Served
 
+from littoral.manager.follower import Follower
 from littoral.manager.tokens import Role
 
 
@@ -87,3 +88,20 @@ def test_devices_apps_stores_strikes_and_pardon(served: Served) -> None:
         assert [app["name"] for app in client.get("/apps", params={"continuum": "bench"}).json()["items"]] == ["spin"]
         assert client.get("/continuums/bench/stores").json()["items"][0]["samples"] == 100
         assert len(CONTINUUM["devices"]) == 2 and client.get("/continuums/bench").json()["devices"] == 3
+
+
+def test_a_line_that_a_power_cut_tore_says_nothing_and_breaks_nothing(served: Served) -> None:
+    with served.client() as client:
+        submit(client, job(), world="simulated", timing_only=True)
+        ended(client, 1)
+        feed = served.manager.launcher.folder(1) / "live.jsonl"
+        whole = len(feed.read_bytes().splitlines())
+        feed.write_bytes(feed.read_bytes() + b'{"event": {"ev' + bytes(5) + b'\n{"devices": {}}\n')
+        page = client.get("/runs/1/feed", params={"limit": 500}).json()
+        assert page["items"][-1] == {"devices": {}} and len(page["items"]) in (whole, whole + 1)
+        assert client.get("/runs/1/feed", params={"after": page["next"]}).json() == {"items": [], "next": None}
+        assert client.get("/runs/1/feed", params={"after": "3"}).status_code == 422
+        assert client.get("/runs/1/feed", params={"after": str(2**63 - 1)}).status_code == 422
+        follower = Follower(feed.parent)
+        follower.skip_history()
+        assert follower.progress.share == 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -166,3 +167,16 @@ def _cut_off(updates: Updates, number: int) -> None:
         pass
     finally:
         database.write = kept  # type: ignore[method-assign]
+
+
+def test_samples_that_the_disk_lost_are_frozen_again(tmp_path: Path) -> None:
+    with alive(tmp_path) as life:
+        life.model()
+        feed(life)
+        with life.database.write() as connection:
+            number = life.cycle.updates.request(connection, "digits", "asked", life.clock()).number
+        assert life.cycle.updates.advance(number, life.clock()).state == "planned"
+        shutil.rmtree(life.cycle.updates.folder_of(number))
+        life.settle()
+        assert life.cycle.updates.get(number).state == "promoted"
+        assert life.trainer.started == ["update-1-0"]

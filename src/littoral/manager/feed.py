@@ -105,7 +105,7 @@ def tail(path: Path, offset: int, most: int = 1 << 20) -> tuple[list[bytes], int
 
 
 def rows(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """The objects of JSON lines; one that a crash has cut short is left out."""
+    """What lines say; one that a crash cut short says nothing."""
     for line in lines:
         try:
             row = json.loads(line)
@@ -113,3 +113,14 @@ def rows(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
             continue
         if isinstance(row, dict):
             yield row
+
+
+def begins_line(path: Path, offset: int) -> bool:
+    """Whether a place in a file of lines is one where a line begins."""
+    if offset == 0:
+        return True
+    if not path.exists() or offset > path.stat().st_size:
+        return False
+    with path.open("rb") as file:
+        file.seek(offset - 1)
+        return file.read(1) == b"\n"

@@ -238,7 +238,8 @@ class Launcher:
 
 
 def _error(folder: Path, code: int) -> str:
-    path = folder / ERROR
-    if path.exists():
-        return str(json.loads(path.read_text())["detail"])
+    try:
+        return str(json.loads((folder / ERROR).read_text())["detail"])
+    except (FileNotFoundError, ValueError):
+        pass
     return f"its process ended with code {code}; its log says why"

@@ -7,7 +7,6 @@ kill at any moment the next ``step`` goes on.
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -30,6 +29,7 @@ from littoral.manager.watches import Watches
 from littoral.manager.weights import load_model
 
 _EVERY_S = 0.25
+_RECENT = 100  # updates
 _log = logging.getLogger(__name__)
 
 
@@ -53,6 +53,8 @@ class LifeCycle:
     def start(self) -> None:
         """Have a thread do what is due."""
         self.tidy()
+        for update in self.updates.given_up(_RECENT):  # a kill may have come before their runs were stopped
+            self.stop_run(update)
         self._thread = threading.Thread(target=self._run, name="life-cycle", daemon=True)
         self._thread.start()
 
@@ -75,7 +77,7 @@ class LifeCycle:
 
     def _run(self) -> None:
         while not self._ending.is_set():
-            self.step(self._now())
+            self._guarded("any", lambda: self.step(self._now()))
             self._ending.wait(_EVERY_S)
 
     def step(self, now: float) -> None:
@@ -88,7 +90,7 @@ class LifeCycle:
     def _guarded(self, model: str, act: Callable[[], object]) -> None:
         try:
             act()
-        except (LittoralError, OSError, sqlite3.Error):  # a full disk, say: the next step tries again
+        except Exception:  # a full disk, say: the next step tries again
             _log.exception("model %s", model)
 
     def _watch(self, model: Model, now: float) -> None:

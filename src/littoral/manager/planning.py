@@ -16,6 +16,7 @@ from littoral.deciding import decide
 from littoral.errors import Infeasible, InputError, LittoralError
 from littoral.job import Job, load_job
 from littoral.learning.task import Task, load_task
+from littoral.manager.children import step_back
 from littoral.manager.present import Absent, without
 from littoral.planning.plan import Plan, fairness
 from littoral.planning.planner import make_front
@@ -54,6 +55,7 @@ class Answer:
 
 def main() -> None:
     """Make what a folder asks for."""
+    step_back()
     folder = Path(sys.argv[1])
     try:
         answer = Answer(plans=_make(folder))

@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from littoral.errors import Infeasible, InputError, LittoralError, MissingExtra, RunFailed, brief
 from littoral.manager.refusals import Conflict, NotAllowed, TooLarge, Unknown
@@ -79,6 +80,10 @@ def install(app: FastAPI) -> None:
     def plain(request: Request, error: HTTPException) -> JSONResponse:
         headers = {**(error.headers or {}), **(_allowed(request) if error.status_code == 405 else {})}
         return answer(problem(error.status_code, str(error.detail)), headers)
+
+    @app.exception_handler(ClientDisconnect)
+    def gone(request: Request, error: ClientDisconnect) -> JSONResponse:
+        return answer(problem(400, "the body was not sent to its end"))  # nobody hears it, and nobody failed
 
     @app.exception_handler(Exception)
     def broken(request: Request, error: Exception) -> JSONResponse:

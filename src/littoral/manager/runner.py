@@ -26,8 +26,8 @@ from littoral.errors import InputError, LittoralError
 from littoral.events import Event
 from littoral.interruption import EXIT_CODE, Interruption
 from littoral.job import Job, load_job
-from littoral.journal import read_journal
 from littoral.learning.task import Task, load_task
+from littoral.manager.children import step_back
 from littoral.manager.feed import FILE, FeedWriter
 from littoral.manager.present import Absent, check_plan, without
 from littoral.planning.plan import Plan
@@ -51,6 +51,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 def main() -> None:
     """Run what a folder asks for."""
+    step_back()
     folder = Path(sys.argv[1])
     leaving = threading.Event()
     with Interruption() as interruption:
@@ -94,8 +95,8 @@ def _alone(folder: Path) -> Iterator[None]:
 def _run(folder: Path, interruption: Interruption, leaving: threading.Event) -> None:
     if finished(folder):
         return
-    job, task, plan, options = _begun(folder) or _fresh(folder)
     (folder / "result.json").unlink(missing_ok=True)  # of an attempt that failed
+    job, task, plan, options = _begun(folder) or _fresh(folder)
     with FeedWriter(folder / FILE) as feed:
 
         def watch(event: Event, tally: Tally) -> None:
@@ -113,9 +114,11 @@ def finished(folder: Path) -> bool:
 
 
 def outcome(folder: Path) -> dict[str, Any] | None:
-    """The result in a folder, if there is one."""
-    path = folder / "result.json"
-    found: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
+    """The result in a folder, if there is one; one that a power cut damaged is none."""
+    try:
+        found: dict[str, Any] = json.loads((folder / "result.json").read_text())
+    except (FileNotFoundError, ValueError):
+        return None
     return found
 
 
@@ -123,11 +126,17 @@ Work = tuple[Job, Task, Plan, Options]
 
 
 def _begun(folder: Path) -> Work | None:
-    """What an earlier process of this run was doing."""
-    journal = folder / "journal.jsonl"
-    if not journal.exists() or next(read_journal(journal), None) is None:
+    """What an earlier process of this run was doing; None if that is not known for sure."""
+    if not (folder / "journal.jsonl").exists():
         return None
-    job, plan, options = resumable(folder)
+    try:
+        job, plan, options = resumable(folder)
+    except InputError as error:  # it had hardly begun, or a power cut damaged what it wrote
+        print(f"from the beginning: {error}", file=sys.stderr)
+        return None
+    now = load_job(folder / "given" / "job.yaml").task_options.get("folder")
+    if now is not None:  # the data folder may have moved since
+        job = replace(job, task_options={**job.task_options, "folder": now})
     options = replace(options, reference=False, address=_order(folder).options.address)
     return job, load_task(job.task, job.task_options, job.recipe), plan, options
 

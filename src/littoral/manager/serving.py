@@ -91,9 +91,12 @@ class Serving:
 
     def _of(self, name: str) -> _Served:
         served = self._served.get(name)
-        if served is None and self.refresh(name) is None:
+        if served is None:
+            self.refresh(name)
+            served = self._served.get(name)
+        if served is None:
             raise Conflict(f"model {name!r} has no version to serve", remedy="update it, or give it weights")
-        return served or self._served[name]
+        return served
 
 
 def _answer(served: _Served, inputs: NDArray[Any]) -> Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any
@@ -72,9 +73,9 @@ class UpdateRuns:
         if not isinstance(name, str):
             raise InputError("the model's training.job names no continuum", remedy="name one that the manager keeps")
         files = self._manager.profiles.files(profile) if isinstance(profile, str) else {}
-        return Given(
-            job=json.loads(json.dumps(job)), continuum=self._manager.continuums.get(name).document, profile=files
-        )
+        document = json.loads(json.dumps(job))
+        document["task"]["folder"] = os.path.relpath(document["task"]["folder"], self._manager.folder.resolve())
+        return Given(job=document, continuum=self._manager.continuums.get(name).document, profile=files)
 
 
 def _known(connection: Connection, key: str) -> int | None:

@@ -9,6 +9,7 @@ update goes on after a kill where it was, and none runs twice. The index ``one_u
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ from littoral.manager.stores import find_store
 from littoral.manager.trainer import Standing, Trainer
 from littoral.manager.weights import harvest
 
+_log = logging.getLogger(__name__)
 ENDED = ("promoted", "refused", "failed", "given up")
 Tell = Callable[[Connection, str, str, Mapping[str, Any]], object]
 
@@ -112,6 +114,14 @@ class Updates:
                 _update(row) for row in connection.execute("SELECT * FROM updates WHERE ended IS NULL ORDER BY number")
             ]
 
+    def given_up(self, most: int) -> list[Update]:
+        """The newest first."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT * FROM updates WHERE state = 'given up' ORDER BY number DESC LIMIT ?", (most,)
+            ).fetchall()
+        return [_update(row) for row in rows]
+
     # -- doing --------------------------------------------------------------------------------------------------
 
     def advance(self, number: int, now: float) -> Update:
@@ -123,8 +133,13 @@ class Updates:
         try:
             if step is not None:
                 step(update, self._registry.get(update.model), now)
+        except (OSError, sqlite3.Error):
+            raise  # a full disk, say: it may be better next time
         except LittoralError as error:
             self._end(update, "failed", str(error), now)
+        except Exception as error:  # a file that a power cut damaged, say: it would fail again, for ever
+            _log.exception("update %d", number)
+            self._end(update, "failed", f"{type(error).__name__}: {error}", now)
         return self.get(number)
 
     def _plan(self, update: Update, model: Model, now: float) -> None:
@@ -137,9 +152,15 @@ class Updates:
         self._step(update, "planned", job=json.dumps(job))
 
     def _start(self, update: Update, model: Model, now: float) -> None:
-        key = f"update-{update.number}-{update.attempt}"
-        run = self._trainer.start(key, update.job or {}, model.training.options)
-        self._step(update, "running", run=run)
+        folder = self.folder_of(update.number) / "data"
+        if not folder.exists():  # the disk lost it: freeze it again
+            self._step(update, "waiting")
+            return
+        job = dict(update.job or {})
+        job["task"] = {**job["task"], "folder": str(folder)}  # the data folder may have moved since
+        run = self._trainer.start(f"update-{update.number}-{update.attempt}", job, model.training.options)
+        if not self._step(update, "running", run=run):
+            self._trainer.stop(run)  # given up meanwhile
 
     def _look(self, update: Update, model: Model, now: float) -> None:
         found = self._trainer.state(update.run or "")
@@ -191,15 +212,15 @@ class Updates:
 
     # -- writing ------------------------------------------------------------------------------------------------
 
-    def _step(self, update: Update, state: str, **columns: object) -> None:
+    def _step(self, update: Update, state: str, **columns: object) -> bool:
         with self._database.write() as connection:
-            self._change(connection, update, state, **columns)
+            return self._change(connection, update, state, **columns)
 
     def _end(self, update: Update, state: str, reason: str, now: float) -> None:
         self._step(update, state, reason=reason, ended=now)
 
-    def _change(self, connection: Connection, update: Update, state: str, **columns: object) -> None:
-        """Unless it is in another state by now: given up, say."""
+    def _change(self, connection: Connection, update: Update, state: str, **columns: object) -> bool:
+        """Unless it is in another state by now: given up, say; whether it was done."""
         names = ", ".join(f"{name} = ?" for name in ("state", *columns))
         changed = connection.execute(
             f"UPDATE updates SET {names} WHERE number = ? AND state = ?",
@@ -208,6 +229,7 @@ class Updates:
         if changed.rowcount:
             data = {"update": update.number, **{k: v for k, v in columns.items() if k in ("reason", "run", "version")}}
             self._tell(connection, f"update.{state.replace(' ', '-')}", f"models/{update.model}", data)
+        return bool(changed.rowcount)
 
 
 def find_update(connection: Connection, number: int) -> Update:

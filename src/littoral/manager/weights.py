@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import uuid
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,7 +36,7 @@ class Weights:
         if path.exists():
             return name
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{name}.{os.getpid()}.tmp")
+        draft = path.with_name(f".{name}.{uuid.uuid4().hex}.tmp")  # the same may come twice at a time
         write_down(draft, content)
         os.replace(draft, path)
         sync_folder(path.parent)

@@ -7,7 +7,7 @@ from sqlite3 import Connection
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from littoral.manager.jobs import JobRecord, RunOptions
 from littoral.manager.manager import Manager
@@ -21,9 +21,9 @@ class HowToRun:
     """``lab`` emulates the continuum on the manager's machine (as root); ``seed`` null: the job's own."""
 
     world: Literal["simulated", "processes", "ray"] = "processes"
-    lab: bool = False
-    seed: Annotated[int | None, Field(ge=0, lt=2**32)] = None
-    timing_only: bool = False
+    lab: StrictBool = False
+    seed: Annotated[int | None, Field(ge=0, lt=2**32, strict=True)] = None
+    timing_only: StrictBool = False
 
     def options(self) -> RunOptions:
         """For the parts."""
@@ -36,7 +36,7 @@ class JobAsked:
 
     job: Document
     options: HowToRun = field(default_factory=HowToRun)
-    plan: Annotated[int | None, Field(ge=1, lt=2**63)] = None
+    plan: Annotated[int | None, Field(ge=1, lt=2**63, strict=True)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,6 +79,9 @@ def router(manager: Manager) -> APIRouter:
     @routes.post("/models", status_code=201, response_model=ModelRecord)
     def create_model(body: ModelAsked, by: Operator, asked: Once) -> Any:
         """A model without a version, and its store if it has none."""
+        known = manager.idempotency.known(asked)
+        if known is not None:
+            return known
         gate, training = settings(body.gate, Gate, "gate"), _training(manager, body.training)
         task, options = checked_task(manager, body.task)
 

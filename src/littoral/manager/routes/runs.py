@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -14,10 +15,11 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, PlainTextResponse, StreamingResponse
 
 from littoral.errors import InputError
-from littoral.manager.feed import FILE, rows, tail
+from littoral.manager.feed import FILE, begins_line, rows, tail
 from littoral.manager.launcher import LOG
 from littoral.manager.manager import Manager
 from littoral.manager.paging import AGAIN, Page
+from littoral.manager.problems import MEDIA
 from littoral.manager.reporting import report
 from littoral.manager.requests import Number, Operator, Viewer, Wanted
 from littoral.manager.routes.events import BEAT_S
@@ -27,6 +29,12 @@ _LOOK_S = 0.25
 _TAIL = 64 * 1024  # bytes of a log
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "The run, as it goes on"}
+}
+_NOT_YET: dict[int | str, dict[str, Any]] = {
+    409: {
+        "description": "There is none yet",
+        "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
 }
 State = Annotated[RunState | None, Query(description="Only in this state.")]
 
@@ -57,7 +65,7 @@ def router(manager: Manager) -> APIRouter:
         """One run and how far it is."""
         return _now(manager, manager.runs.get(number))
 
-    @routes.get("/{number}/result")
+    @routes.get("/{number}/result", responses=_NOT_YET)
     def get_result(number: Number, by: Viewer) -> Result:
         """What came out; 409 until the run is finished."""
         return Result(run=number, result=manager.runs.result(number))
@@ -76,11 +84,9 @@ def router(manager: Manager) -> APIRouter:
     def get_log(number: Number, by: Viewer) -> PlainTextResponse:
         """The end of what the run's process printed."""
         manager.runs.get(number)
-        path = manager.launcher.folder(number) / LOG
-        data = path.read_bytes()[-_TAIL:] if path.exists() else b""
-        return PlainTextResponse(data.decode("utf-8", "replace"))
+        return PlainTextResponse(_end(manager.launcher.folder(number) / LOG).decode("utf-8", "replace"))
 
-    @routes.get("/{number}/report", response_class=HTMLResponse)
+    @routes.get("/{number}/report", response_class=HTMLResponse, responses=_NOT_YET)
     def get_report(number: Number, by: Viewer) -> HTMLResponse:
         """One self-contained page about the run."""
         run = manager.runs.get(number)
@@ -122,6 +128,14 @@ def router(manager: Manager) -> APIRouter:
     return routes
 
 
+def _end(path: Path) -> bytes:
+    if not path.exists():
+        return b""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _TAIL))
+        return file.read()
+
+
 def _now(manager: Manager, run: Run) -> Run:
     return replace(run, progress=manager.launcher.progress(run))
 
@@ -129,10 +143,10 @@ def _now(manager: Manager, run: Run) -> Run:
 def _lines(manager: Manager, number: int, name: str, after: int, limit: int) -> Page[dict[str, Any]]:
     """A page of a file of JSON lines; cursors are places in it."""
     manager.runs.get(number)
-    try:
-        lines, _ = tail(manager.launcher.folder(number) / name, after)
-    except OSError as error:  # beyond all files
-        raise InputError("after is not a cursor of this list", remedy=AGAIN, key="after") from error
+    path = manager.launcher.folder(number) / name
+    if not begins_line(path, after):
+        raise InputError("after is not a cursor of this list", remedy=AGAIN, key="after")
+    lines, _ = tail(path, after)
     after += sum(len(line) + 1 for line in lines[:limit])
     return Page(items=list(rows(lines[:limit])), next=str(after) if lines else None)
 

@@ -41,7 +41,7 @@ class Label:
     """What was true of a sample."""
 
     id: Annotated[str, Field(max_length=100)]
-    actual: Annotated[int, Field(ge=0, lt=2**31)]
+    actual: Annotated[int, Field(ge=0, lt=2**31, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ class TokenAsked:
 
     name: Annotated[str, Field(pattern=NAME)]
     role: Role
-    lasts_s: Annotated[float | None, Field(gt=0, le=1e10, allow_inf_nan=False)] = None
+    lasts_s: Annotated[float | None, Field(gt=0, le=1e10, allow_inf_nan=False, strict=True)] = None
 
 
 def router(manager: Manager) -> APIRouter:

@@ -7,7 +7,7 @@ from sqlite3 import Connection
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page, page
@@ -32,7 +32,7 @@ class TriggerAsked:
 class TriggerChange:
     """What to change; null: as it is."""
 
-    enabled: bool | None = None
+    enabled: StrictBool | None = None
     settings: Document | None = None
 
 

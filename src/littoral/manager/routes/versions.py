@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from littoral.manager.manager import Manager
 from littoral.manager.model_records import Version
@@ -27,8 +27,8 @@ _WEIGHTS = {
 class Promotion:
     """Which version to serve. ``force`` does without the gate."""
 
-    version: Annotated[int, Field(ge=1, lt=2**31)]
-    force: bool = False
+    version: Annotated[int, Field(ge=1, lt=2**31, strict=True)]
+    force: StrictBool = False
 
 
 def router(manager: Manager) -> APIRouter:
@@ -54,6 +54,9 @@ def router(manager: Manager) -> APIRouter:
             return asdict(version)
 
         def work() -> dict[str, Any]:
+            known = manager.idempotency.known(asked)
+            if known is not None:
+                return known
             file = life.keep_weights(name, body)
             return manager.idempotency.once(asked, lambda connection: keep(connection, file))
 
@@ -71,10 +74,12 @@ def router(manager: Manager) -> APIRouter:
     @routes.post("/promote", response_model=Version)
     def promote(name: Name, body: Promotion, by: Operator, asked: Once) -> Any:
         """Serve a version if the gate lets it pass on recent data. 409 says why not; the version is kept."""
-        judged = None if body.force else life.judge(name, body.version)
-        answer = manager.idempotency.once(
-            asked, lambda connection: asdict(life.promote(connection, name, body.version, judged))
-        )
+        answer = manager.idempotency.known(asked)
+        if answer is None:
+            judged = None if body.force else life.judge(name, body.version)
+            answer = manager.idempotency.once(
+                asked, lambda connection: asdict(life.promote(connection, name, body.version, judged))
+            )
         if answer["state"] != "current":
             remedy = "promote it with force if you know better"
             raise Conflict(f"version {body.version} did not pass the gate: {answer['reason']}", remedy=remedy)
