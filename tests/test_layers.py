@@ -35,6 +35,7 @@ ORDER = [
     ["apps"],
     ["strikes"],
     ["watching"],
+    ["incremental"],
     ["supervisor"],
     ["worlds"],
     ["profiling.keeper", "profiling.stress"],

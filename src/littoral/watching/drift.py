@@ -178,16 +178,16 @@ class Kswin(Detector):
 
     A Kolmogorov-Smirnov test of the last ``stat_size`` values against as many drawn from the rest of the last
     ``window_size``, at every value, each with a chance of a false alarm of at most ``alpha``. It finds any change of
-    the distribution; worse is where the mean rose. A value takes a thousand times as long as with the others (0.3 ms).
+    the distribution; worse is where the mean rose. A value takes 0.3 ms, the others' 1 us.
 
     >>> kswin = detector("kswin")
     >>> [step for step in range(1000) if kswin.see(step >= 500)]
-    [531]
+    [524]
     """
 
     name = "kswin"
     known: ClassVar = {
-        "alpha": Setting(default=0.0001, low=0, high=1, strict=True),
+        "alpha": Setting(default=0.005, low=0, high=1, strict=True),
         "window_size": Setting(default=300, low=2, high=10_000, whole=True),
         "stat_size": Setting(default=100, low=1, high=5_000, whole=True),
         "seed": Setting(default=0, low=0, high=MOST, whole=True),

@@ -1,0 +1,1 @@
+"""Learning that goes on: streams of samples that change while a model serves."""
