@@ -25,7 +25,7 @@ def evaluated(accuracy: float) -> Evaluated:
 def test_the_target_counts_when_the_median_of_three_passes_it() -> None:
     supervisor = Supervisor(PLAN, target=0.9)
     answers = [supervisor.handle(evaluated(a)) for a in (0.95, 0.5, 0.95, 0.8)]
-    assert answers == [[], [], [Stop("target")], []]
+    assert answers == [[], [], [SaveCheckpoint(), Stop("target")], []]
 
 
 def test_a_single_crossing_is_not_enough() -> None:

@@ -93,11 +93,11 @@ class Supervisor:
     def _judge(self, event: Evaluated) -> list[Command]:
         self._note(event)
         if self._monitor is not None and self._monitor.should_stop() == "plateau":
-            return self._stop("plateau")
+            return [SaveCheckpoint(), *self._stop("plateau")]  # the model that is as good as it gets
         if self._target is None or len(self._recent) < CONSECUTIVE:
             return []
         if statistics.median(self._recent) >= self._target:
-            return self._stop("target")
+            return [SaveCheckpoint(), *self._stop("target")]
         return []
 
     def _note(self, event: Evaluated) -> None:
