@@ -28,6 +28,7 @@ from littoral.arguments import (
     world_of,
 )
 from littoral.cli_manager import add_to as add_manager_verbs
+from littoral.cli_models import add_to as add_model_verbs
 from littoral.cli_profile import profile_app
 from littoral.errors import Infeasible, InputError, LittoralError
 from littoral.interruption import EXIT_CODE, Interruption
@@ -286,6 +287,7 @@ lab_app = typer.Typer(help="Emulate a continuum on this machine: namespaces, sha
 app.add_typer(lab_app, name="lab")
 app.add_typer(profile_app, name="profile")
 add_manager_verbs(app)
+add_model_verbs(app)
 
 
 @lab_app.command("up")
