@@ -7,6 +7,7 @@ python docs/make.py --check   say whether they are current
 from __future__ import annotations
 
 import csv
+import os
 import subprocess
 import sys
 from importlib.resources import files
@@ -32,12 +33,15 @@ Pollux's on T4 where it says *measured*; for the Nano and TX2 only their ratio i
 
 COMMANDS = """# Commands
 
-Prose and progress go to stderr; `--json` prints exactly one JSON object on stdout. Exit codes: 0 done, 2 wrong input,
-3 no plan keeps the limits, 4 the run failed, 130 interrupted.
+Prose and progress go to stderr; `--json` prints exactly one JSON object on stdout. Exit codes: 0 done, 1 no manager
+answers, 2 wrong input, 3 no plan keeps the limits, 4 the run failed, 130 interrupted.
 """
 
 
-VERBS = ("check", "plan", "run", "compare", "report", "fidelity", "lab up", "lab down", "lab check")
+VERBS = (
+    *("check", "plan", "run", "compare", "report", "fidelity", "lab up", "lab down", "lab check"),
+    *("serve", "token create", "token list", "token revoke", "submit", "status", "logs", "watch", "stop"),
+)
 
 
 def catalogue() -> str:
@@ -53,6 +57,7 @@ def commands() -> str:
     for verb in VERBS:
         command = [sys.executable, "-m", "littoral", *verb.split(), "--help"]
         environment = {"COLUMNS": "110", "TERM": "dumb", "PATH": "/usr/bin:/bin"}
+        environment |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
         told = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
         told = told.replace("python -m littoral", "littoral").strip()
         parts.append(f"\n## littoral {verb}\n\n```\n{told}\n```\n")

@@ -19,8 +19,9 @@ from littoral.manager.database import Database
 from littoral.manager.gate import Gate
 from littoral.manager.inputs import Kind
 from littoral.manager.lifecycle import LifeCycle
-from littoral.manager.registry import Model, Training
-from littoral.manager.samples import Batch, Samples
+from littoral.manager.model_records import Model, Training
+from littoral.manager.sample_rows import Batch
+from littoral.manager.samples import Samples
 from littoral.manager.stores import Retention
 from littoral.manager.tables import MIGRATIONS
 from littoral.manager.trainer import Standing

@@ -22,15 +22,22 @@ from littoral.tasks.stored import freeze
 TASK = Digits()
 
 
-def train(folder: Path, strategy: Any, start: bytes | None = None, *, epochs: int = 3, **options: Any) -> float:
+def train(
+    folder: Path, strategy: Any, start: bytes | None = None, *, epochs: int = 3, target: Any = None, **options: Any
+) -> float:
     """Train on a frozen set; the accuracy that the run itself measured last."""
     x, y = Stream().take(500)
     labels = np.array(y)
     parts = {"train_x": x[:400], "train_y": labels[:400], "test_x": x[400:], "test_y": labels[400:]}
     freeze(folder / "data", parts, (0.0, 1.0), start)
     task = {"name": "littoral.tasks.stored", "base": "littoral.tasks.digits", "folder": "data"}
-    job = {"continuum": "continuum.yaml", "task": task, "target": {"epochs": epochs}, "strategy": strategy,
-           "planner": "proportional"}  # fmt: skip
+    job = {
+        "continuum": "continuum.yaml",
+        "task": task,
+        "target": {"epochs": epochs, **(target or {})},
+        "strategy": strategy,
+        "planner": "proportional",
+    }
     (folder / "continuum.yaml").write_text(yaml.safe_dump(CONTINUUM))
     (folder / "job.yaml").write_text(yaml.safe_dump(job))
     run_job(load_job(folder / "job.yaml"), folder / "run", Options(reference=False, **options))
@@ -54,6 +61,13 @@ def accuracy(weights: bytes) -> float:
 )
 def test_the_weights_are_those_the_run_measured(tmp_path: Path, strategy: Any) -> None:
     measured = train(tmp_path, strategy)
+    assert accuracy(harvest(TASK, tmp_path / "run")) == pytest.approx(measured)
+
+
+@pytest.mark.parametrize("target", [{"accuracy": 0.5}, {"plateau": 0.5}])
+def test_a_run_that_ends_early_leaves_what_it_had_reached(tmp_path: Path, target: dict[str, float]) -> None:
+    measured = train(tmp_path, "allreduce", epochs=50, target=target)
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["reason"] in ("target", "plateau")
     assert accuracy(harvest(TASK, tmp_path / "run")) == pytest.approx(measured)
 
 

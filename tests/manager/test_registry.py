@@ -18,8 +18,9 @@ from littoral.errors import InputError
 from littoral.manager.database import Database
 from littoral.manager.gate import Gate, Score
 from littoral.manager.inputs import Kind, kind_of
+from littoral.manager.model_records import Training
 from littoral.manager.refusals import Conflict, Unknown
-from littoral.manager.registry import Registry, Training
+from littoral.manager.registry import Registry
 from littoral.manager.stores import Retention
 from littoral.manager.tables import MIGRATIONS
 from littoral.tasks.digits import Digits

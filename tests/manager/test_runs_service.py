@@ -27,6 +27,8 @@ def test_a_job_runs_to_its_end_in_real_processes(served: Served) -> None:
         first = client.get("/runs/1/journal", params={"limit": 1}).json()
         assert first["items"][0]["event"] == "RunStarted"
         assert client.get("/runs/1/journal", params={"after": first["next"], "limit": 1}).json()["items"]
+        for nowhere in (5, 2**62):
+            assert client.get("/runs/1/journal", params={"after": nowhere}).status_code in (200, 422)
         assert any("progress" in row for row in client.get("/runs/1/feed").json()["items"])
         assert "event: run" in client.get("/runs/1/stream").text
         assert client.post("/runs/1/stop").status_code == client.post("/runs/1/resume").status_code == 409
@@ -66,6 +68,9 @@ def test_what_a_task_refuses_fails_the_run_with_the_reason(served: Served) -> No
         submit(client, job(task={"name": "littoral.tasks.digits", "widht": 1}), world="simulated")
         run = ended(client, 1)
         assert run["state"] == "failed" and "no option 'widht'" in run["reason"]
+        folder = served.manager.launcher.folder(1)
+        assert folder.exists() and client.delete("/runs/1").status_code == 204
+        assert not folder.exists() and client.get("/runs/1").status_code == 404
 
 
 def test_devices_apps_stores_strikes_and_pardon(served: Served) -> None:

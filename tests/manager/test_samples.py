@@ -22,7 +22,8 @@ from littoral.errors import InputError
 from littoral.manager.database import Database
 from littoral.manager.inputs import Kind
 from littoral.manager.refusals import Conflict, Unknown
-from littoral.manager.samples import Batch, Samples, held_out
+from littoral.manager.sample_rows import Batch, held_out
+from littoral.manager.samples import Samples
 from littoral.manager.stores import Retention
 from littoral.manager.tables import MIGRATIONS
 from littoral.manager.writer import Busy, Writer
@@ -236,7 +237,8 @@ from pathlib import Path
 import numpy as np
 from littoral.manager.database import Database
 from littoral.manager.inputs import Kind
-from littoral.manager.samples import Batch, Samples
+from littoral.manager.sample_rows import Batch
+from littoral.manager.samples import Samples
 from littoral.manager.stores import Retention
 from littoral.manager.tables import MIGRATIONS
 database = Database(Path(sys.argv[1]), MIGRATIONS)

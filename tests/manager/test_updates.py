@@ -41,7 +41,7 @@ def test_the_second_begins_with_the_first(tmp_path: Path) -> None:
         life.update()
         model = life.cycle.registry.get("digits")
         with life.database.write() as connection:
-            from littoral.manager.registry import Training
+            from littoral.manager.model_records import Training
 
             rules = Training(least_samples=50, job=slow)
             life.cycle.registry.change(connection, "digits", model.gate, rules)

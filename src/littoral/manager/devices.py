@@ -107,7 +107,8 @@ class Devices:
         """The stores of a continuum."""
         return [
             StoreRecord(continuum=name, name=store.name, site=store.site, device=store.device, samples=store.samples)
-            for store in next(iter(self._described(name))).stores
+            for described in self._described(self._continuums.get(name).name)
+            for store in described.stores
         ]
 
     def pardon(self, name: str) -> int:
@@ -120,8 +121,6 @@ class Devices:
         return before
 
     def _described(self, name: str | None) -> list[Continuum]:
-        if name is not None:
-            self._continuums.get(name)  # or it is unknown
         return [one for one in self._continuums.all() if name in (None, one.name)]
 
     def _working(self) -> Iterator[tuple[Run, str]]:

@@ -91,14 +91,14 @@ class FeedWriter:
 
 
 def tail(path: Path, offset: int, most: int = 1 << 20) -> tuple[list[bytes], int]:
-    """Whole lines of a growing file from ``offset`` on, and where to go on; longer ones than ``most`` are skipped."""
+    """Whole lines of a growing file from ``offset`` on, about ``most`` bytes of them, and where to go on."""
     try:
         with path.open("rb") as file:
             file.seek(offset)
             data = file.read(most)
+            if len(data) == most and not data.endswith(b"\n"):
+                data += file.readline()
     except FileNotFoundError:
         return [], offset
     end = data.rfind(b"\n") + 1
-    if end == 0:
-        return [], offset + len(data) if len(data) == most else offset
-    return data[:end].splitlines(), offset + end
+    return data[:end].split(b"\n")[:-1], offset + end

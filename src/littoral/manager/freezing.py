@@ -10,7 +10,7 @@ import numpy as np
 
 from littoral.errors import InputError
 from littoral.manager.documents import STORED
-from littoral.manager.registry import Model
+from littoral.manager.model_records import Model
 from littoral.manager.samples import Labelled, Samples
 from littoral.tasks.stored import freeze, frozen_sizes
 

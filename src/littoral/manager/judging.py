@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from littoral.learning.task import Task
 from littoral.manager.gate import Score
 from littoral.manager.inputs import Kind
-from littoral.manager.registry import Model, Registry
+from littoral.manager.model_records import Model
+from littoral.manager.registry import Registry
 from littoral.manager.samples import Samples
 from littoral.manager.weights import load_model
 

@@ -19,7 +19,8 @@ from littoral.manager.database import Database
 from littoral.manager.freezing import job_for
 from littoral.manager.gate import Score, Verdict
 from littoral.manager.judging import Judge
-from littoral.manager.registry import Model, Registry, Version
+from littoral.manager.model_records import Model, Version
+from littoral.manager.registry import Registry
 from littoral.manager.samples import Samples
 from littoral.manager.serving import Serving
 from littoral.manager.trainer import Trainer
@@ -44,7 +45,7 @@ class LifeCycle:
         self.registry = Registry(database, folder / "weights")
         self.serving = Serving(self.registry, self.stores)
         self.updates = Updates(database, self.samples, self.registry, trainer, folder / "updates", tell)
-        self.watches = Watches(database, self.samples, self.updates, self._cost)
+        self.watches = Watches(database, self.samples, self.updates, self.cost)
         self._costs: dict[str, Cost | None] = {}
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -136,7 +137,7 @@ class LifeCycle:
 
     # -- what an update costs -----------------------------------------------------------------------------------
 
-    def _cost(self, model: Model) -> Cost | None:
+    def cost(self, model: Model) -> Cost | None:
         """What the last one took, or what a plan predicts; None while none is made."""
         for update in self.updates.of_model(model.name, 0, 10):
             if update.time_s is not None and update.cost_usd is not None:

@@ -11,6 +11,7 @@ from littoral.errors import InputError
 T = TypeVar("T")
 R = TypeVar("R")
 LARGEST = 500
+AGAIN = "give the 'next' of the page before"
 LAST = 2**63 - 1  # that SQLite counts to
 
 
@@ -40,9 +41,7 @@ class Window:
         if self.after is None:
             return 0
         if not (self.after.isascii() and self.after.isdigit() and int(self.after[:20]) <= LAST):
-            raise InputError(
-                "after is not a cursor of this list", remedy="give the 'next' of the page before", key="after"
-            )
+            raise InputError("after is not a cursor of this list", remedy=AGAIN, key="after")
         return int(self.after)
 
 

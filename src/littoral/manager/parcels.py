@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from littoral.errors import InputError
 from littoral.manager.inputs import Kind
-from littoral.manager.samples import LARGEST_BATCH, Batch
+from littoral.manager.sample_rows import LARGEST_BATCH, Batch
 
 BINARY = "application/octet-stream"
 _LENGTH = struct.Struct("<I")

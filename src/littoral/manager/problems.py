@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from littoral.errors import Infeasible, InputError, LittoralError, MissingExtra, RunFailed, brief
 from littoral.manager.refusals import Conflict, NotAllowed, TooLarge, Unknown
@@ -76,12 +77,22 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def plain(request: Request, error: HTTPException) -> JSONResponse:
-        return answer(problem(error.status_code, str(error.detail)), error.headers)
+        headers = {"Allow": _allowed(request)} if error.status_code == 405 else error.headers
+        return answer(problem(error.status_code, str(error.detail)), headers)
 
     @app.exception_handler(Exception)
     def broken(request: Request, error: Exception) -> JSONResponse:
         _log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
         return answer(problem(500, "the manager failed at this; its log says why"))
+
+
+def _allowed(request: Request) -> str:
+    """Every method of a path; by itself, Starlette names those of the first route that has it."""
+    methods: set[str] = set()
+    for route in request.app.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            methods |= getattr(route, "methods", None) or set()
+    return ", ".join(sorted(methods))
 
 
 def _of_validation(errors: Sequence[Any]) -> Problem:
@@ -116,7 +127,7 @@ def describe(document: dict[str, Any]) -> dict[str, Any]:
 def _statuses(path: str, method: str, operation: Mapping[str, Any]) -> list[int]:
     found = [400, 405, 422]
     found += [401, 403] if operation.get("security") else []
-    found += [404] if "{" in path else []
+    found += [404] if "{" in path or method == "post" else []  # a body may name what is not there
     found += [409] if method in ("post", "put", "delete") else []
     found += [413] if "requestBody" in operation else []
     found += [501] if operation.get("x-needs-extra") else []

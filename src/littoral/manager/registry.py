@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from sqlite3 import Connection, Row
-from typing import Annotated, Any, Literal
+from sqlite3 import Connection
+from typing import Any
 
 import msgspec
 
@@ -19,60 +18,20 @@ from littoral.learning.task import Task, load_task
 from littoral.manager.database import Database
 from littoral.manager.gate import Gate, Score
 from littoral.manager.inputs import Kind
-from littoral.manager.refusals import Conflict, unknown
+from littoral.manager.model_records import (
+    MODELS,
+    Model,
+    State,
+    Training,
+    Version,
+    find_model,
+    find_version,
+    model_of,
+    version_of,
+)
+from littoral.manager.refusals import Conflict
 from littoral.manager.stores import find_store
 from littoral.manager.weights import Weights
-
-State = Literal["candidate", "current", "refused", "retired"]
-
-
-class Training(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How an update trains: on the newest ``window`` labelled samples that are not held out.
-
-    ``rehearsal`` adds older ones, as a share of the whole training set, against forgetting. ``job`` is a job's
-    document without its task, ``options`` say how to run it. A failed run is tried ``attempts`` times in all.
-    """
-
-    window: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = 10_000
-    rehearsal: Annotated[float, msgspec.Meta(ge=0, le=0.9)] = 0.0
-    least_samples: Annotated[int, msgspec.Meta(ge=1)] = 100
-    attempts: Annotated[int, msgspec.Meta(ge=1, le=10)] = 2
-    job: dict[str, Any] = {}
-    options: dict[str, Any] = {}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
-    """Weights with a number; ``reason`` says why it is what it is. Scores are on data that was recent when judged."""
-
-    model: str
-    number: int
-    file: str
-    parent: int | None
-    run: str | None
-    state: State
-    reason: str
-    accuracy: float | None
-    judged_on: int | None
-    created: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
-    """A name for a task, a store, a gate, and the version that is served; None before the first."""
-
-    name: str
-    task: str
-    options: dict[str, Any]
-    store: str
-    gate: Gate
-    training: Training
-    current: int | None
-    created: float
-
-    def make_task(self) -> Task:
-        """The task that gives its architecture."""
-        return load_task(self.task, self.options)
 
 
 class Registry:
@@ -112,7 +71,7 @@ class Registry:
     def all(self) -> list[Model]:
         """By name."""
         with self._database.read() as connection:
-            return [_model(row) for row in connection.execute(f"{_MODELS} ORDER BY name")]
+            return [model_of(row) for row in connection.execute(f"{MODELS} ORDER BY name")]
 
     def change(self, connection: Connection, name: str, gate: Gate, training: Training) -> Model:
         """Other rules from now on."""
@@ -135,7 +94,7 @@ class Registry:
         with self._database.read() as connection:
             find_model(connection, name)
             rows = connection.execute("SELECT * FROM versions WHERE model = ? ORDER BY number", (name,)).fetchall()
-        return [_version(row) for row in rows]
+        return [version_of(row) for row in rows]
 
     def version(self, name: str, number: int) -> Version:
         """One of them."""
@@ -212,27 +171,6 @@ def _serve(connection: Connection, name: str, number: int, reason: str) -> None:
     )
 
 
-_CURRENT = "SELECT number FROM versions WHERE model = models.name AND state = 'current'"
-_MODELS = f"SELECT models.*, ({_CURRENT}) AS current FROM models"
-
-
-def find_model(connection: Connection, name: str) -> Model:
-    """The model, or what it may be called."""
-    row = connection.execute(f"{_MODELS} WHERE name = ?", (name,)).fetchone()
-    if row is None:
-        raise unknown("model", name, [known["name"] for known in connection.execute("SELECT name FROM models")])
-    return _model(row)
-
-
-def find_version(connection: Connection, name: str, number: int) -> Version:
-    """One version of a model."""
-    find_model(connection, name)
-    row = connection.execute("SELECT * FROM versions WHERE model = ? AND number = ?", (name, number)).fetchone()
-    if row is None:
-        raise unknown(f"version of model {name!r}", number)
-    return _version(row)
-
-
 def _check_kind(task: Task, kind: Kind) -> None:
     samples = getattr(task, "samples", None)
     if samples is not None and (kind.shape, kind.classes) != (samples.shape, samples.classes):
@@ -246,15 +184,3 @@ def _check_kind(task: Task, kind: Kind) -> None:
 
 def _text(settings: msgspec.Struct) -> str:
     return msgspec.json.encode(settings).decode()
-
-
-def _model(row: Row) -> Model:
-    return Model(
-        name=row["name"], task=row["task"], options=json.loads(row["options"]), store=row["store"],
-        gate=msgspec.json.decode(row["gate"], type=Gate), current=row["current"], created=row["created"],
-        training=msgspec.json.decode(row["training"], type=Training),
-    )  # fmt: skip
-
-
-def _version(row: Row) -> Version:
-    return Version(**{key: row[key] for key in row.keys()})  # noqa: SIM118 (not a dict)

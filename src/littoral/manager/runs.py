@@ -153,6 +153,14 @@ class Runs:
         self.requeue(connection, number, "resumed")
         return self.find(connection, number)
 
+    def delete(self, connection: sqlite3.Connection, number: int) -> None:
+        """Forget a run that has ended."""
+        run = self.find(connection, number)
+        if run.state not in ENDED:
+            raise Conflict(f"run {number} is {run.state}", remedy="stop it first")
+        connection.execute("DELETE FROM runs WHERE number = ?", (number,))
+        self._tell(connection, number, "deleted", {})
+
     def note(self, connection: sqlite3.Connection, number: int, progress: Progress) -> None:
         """Keep how far a run is."""
         text = json.dumps(msgspec.to_builtins(progress))

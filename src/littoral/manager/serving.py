@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from littoral.learning.task import require_torch
 from littoral.manager.inputs import Kind, at_index
+from littoral.manager.model_records import Model
 from littoral.manager.refusals import Conflict
-from littoral.manager.registry import Model, Registry
+from littoral.manager.registry import Registry
 from littoral.manager.stores import Stores
 from littoral.manager.weights import load_model
 

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from littoral.manager.database import Database
+from littoral.manager.model_records import find_model
 from littoral.manager.refusals import unknown
-from littoral.manager.registry import find_model
 from littoral.manager.trigger_kinds import check_settings
 from littoral.manager.triggers import Decision, Fire
 

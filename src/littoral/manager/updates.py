@@ -22,8 +22,9 @@ from littoral.manager.database import Database
 from littoral.manager.freezing import freeze_samples, job_for
 from littoral.manager.gate import Score, Verdict
 from littoral.manager.judging import Judge
+from littoral.manager.model_records import Model, find_model
 from littoral.manager.refusals import Conflict, unknown
-from littoral.manager.registry import Model, Registry, find_model
+from littoral.manager.registry import Registry
 from littoral.manager.samples import Samples
 from littoral.manager.stores import find_store
 from littoral.manager.trainer import Standing, Trainer

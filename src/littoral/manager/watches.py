@@ -14,8 +14,8 @@ from sqlite3 import Connection
 
 from littoral.manager.database import Database
 from littoral.manager.gate import Score
+from littoral.manager.model_records import Model, find_version
 from littoral.manager.refusals import Conflict
-from littoral.manager.registry import Model, find_version
 from littoral.manager.samples import Samples
 from littoral.manager.stores import find_store
 from littoral.manager.trigger_kinds import check_settings

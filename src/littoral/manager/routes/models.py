@@ -15,8 +15,8 @@ from littoral.manager.inputs import kind_of
 from littoral.manager.jobs import RunOptions
 from littoral.manager.manager import Manager
 from littoral.manager.model_checks import check_update_job, checked_task, made_task
+from littoral.manager.model_records import Model, Training
 from littoral.manager.paging import Page, page
-from littoral.manager.registry import Model, Training
 from littoral.manager.requests import Document, Name, Once, Operator, Viewer, Wanted
 from littoral.manager.routes.stores import KindGiven, RetentionGiven, schema_of, settings
 from littoral.manager.stores import Retention

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
@@ -12,10 +13,11 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, PlainTextResponse, StreamingResponse
 
+from littoral.errors import InputError
 from littoral.manager.feed import FILE, tail
 from littoral.manager.launcher import LOG
 from littoral.manager.manager import Manager
-from littoral.manager.paging import Page
+from littoral.manager.paging import AGAIN, Page
 from littoral.manager.reporting import report
 from littoral.manager.requests import Number, Operator, Viewer, Wanted
 from littoral.manager.routes.events import BEAT_S
@@ -109,6 +111,13 @@ def router(manager: Manager) -> APIRouter:
         manager.launcher.wake()
         return run
 
+    @routes.delete("/{number}", status_code=204)
+    def delete_run(number: Number, by: Operator) -> None:
+        """Forget a run that has ended, and its folder."""
+        with manager.database.write() as connection:
+            manager.runs.delete(connection, number)
+        shutil.rmtree(manager.launcher.folder(number), ignore_errors=True)
+
     return routes
 
 
@@ -119,10 +128,13 @@ def _now(manager: Manager, run: Run) -> Run:
 def _lines(manager: Manager, number: int, name: str, after: int, limit: int) -> Page[dict[str, Any]]:
     """A page of a file of JSON lines; cursors are places in it."""
     manager.runs.get(number)
-    lines, _ = tail(manager.launcher.folder(number) / name, after)
-    shown = lines[:limit]
-    after += sum(len(line) + 1 for line in shown)
-    return Page(items=[json.loads(line) for line in shown if line], next=str(after) if shown else None)
+    try:
+        lines, _ = tail(manager.launcher.folder(number) / name, after)
+        items = [json.loads(line) for line in lines[:limit] if line]
+    except (OSError, ValueError) as error:  # within a line, or far beyond the end
+        raise InputError("after is not a cursor of this list", remedy=AGAIN, key="after") from error
+    after += sum(len(line) + 1 for line in lines[:limit])
+    return Page(items=items, next=str(after) if lines else None)
 
 
 async def _told(manager: Manager, number: int, request: Request) -> AsyncIterator[str]:

@@ -15,7 +15,7 @@ from littoral.manager.paging import Page, page
 from littoral.manager.parcels import BINARY, named, read_samples
 from littoral.manager.problems import MEDIA
 from littoral.manager.requests import Ingest, Name, Once, Viewer, Wanted
-from littoral.manager.samples import LARGEST_BATCH
+from littoral.manager.sample_rows import LARGEST_BATCH
 from littoral.manager.writer import Busy
 
 BUSY: dict[int | str, dict[str, Any]] = {

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page
+from littoral.manager.refusals import Conflict
 from littoral.manager.requests import Name, Operator, Wanted
 from littoral.manager.tokens import NAME, NewToken, Role, Token
 
@@ -44,7 +45,9 @@ def router(manager: Manager) -> APIRouter:
 
     @routes.delete("/{name}")
     def revoke_token(name: Name, by: Operator) -> Token:
-        """Let a token open nothing from now on."""
+        """Let a token open nothing from now on; not the one that asks, lest nobody be left who can."""
+        if name == by.name:
+            raise Conflict(f"{name!r} is the token you use", remedy="revoke it with another operator's")
         with manager.database.write() as connection:
             revoked = manager.tokens.revoke(connection, name)
             manager.events.append(connection, "token.revoked", f"tokens/{name}", {"by": by.name})

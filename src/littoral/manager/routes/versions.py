@@ -11,10 +11,10 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
 from littoral.manager.manager import Manager
+from littoral.manager.model_records import Version
 from littoral.manager.paging import Page, page
 from littoral.manager.parcels import BINARY
 from littoral.manager.refusals import Conflict
-from littoral.manager.registry import Version
 from littoral.manager.requests import Name, Number, Once, Operator, Viewer, Wanted
 
 _WEIGHTS = {
