@@ -19,9 +19,9 @@ from littoral.manager.devices import AppRecord, DeviceRecord
 from littoral.manager.events import ManagerEvent
 from littoral.manager.jobs import RunOptions
 from littoral.manager.model_calls import Known, Labels, Prediction
+from littoral.manager.model_records import Model, Version
 from littoral.manager.paging import Page
 from littoral.manager.profiles import ProfileRecord
-from littoral.manager.registry import Model, Version
 from littoral.manager.runs import ENDED, Run
 from littoral.manager.samples import Added
 from littoral.manager.transport import httpx_, patience, request_of, resuming, settings, unreachable

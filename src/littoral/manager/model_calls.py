@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from littoral.errors import InputError
 from littoral.manager.calls import Call
+from littoral.manager.model_records import Model, Version
 from littoral.manager.paging import Page
 from littoral.manager.parcels import Head, pack_samples
-from littoral.manager.registry import Model, Version
 from littoral.manager.samples import Added
 from littoral.manager.trigger_rows import Signal, TriggerRow
 from littoral.manager.updates import Update

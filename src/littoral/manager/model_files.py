@@ -23,7 +23,7 @@ from littoral.manager.model_calls import Known
 
 if TYPE_CHECKING:
     from littoral.client import Client
-    from littoral.manager.registry import Model
+    from littoral.manager.model_records import Model
 
 COLUMNS = ("actual", "predicted", "ids", "versions", "times")
 AT_ONCE = 1_000  # samples in a request
