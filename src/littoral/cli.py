@@ -27,6 +27,7 @@ from littoral.arguments import (
     with_strategy,
     world_of,
 )
+from littoral.cli_client import add_to as add_client_verbs
 from littoral.cli_manager import add_to as add_manager_verbs
 from littoral.cli_models import add_to as add_model_verbs
 from littoral.cli_profile import profile_app
@@ -287,6 +288,7 @@ lab_app = typer.Typer(help="Emulate a continuum on this machine: namespaces, sha
 app.add_typer(lab_app, name="lab")
 app.add_typer(profile_app, name="profile")
 add_manager_verbs(app)
+add_client_verbs(app)
 add_model_verbs(app)
 
 

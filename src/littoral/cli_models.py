@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from littoral.cli_manager import HERE, AsJson, Data, Token, Trust, Url, connect
+from littoral.cli_client import Token, Trust, Url, connect
+from littoral.cli_manager import HERE, AsJson, Data
 from littoral.errors import InputError
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ def endless(**changes: Any) -> dict[str, Any]:
     return job(task=task, target={"epochs": 5_000}, evaluate_every=1.0, **changes)
 
 
-def until(condition: Callable[[], Any], patience_s: float = 60.0) -> Any:
+def until(condition: Callable[[], Any], patience_s: float = 150.0) -> Any:
     """What a condition gives once it gives something."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:

@@ -39,6 +39,7 @@ def test_bad_requests_over_a_socket(served: Served) -> None:
         is_problem(client.get("/nothing"), 404)
         is_problem(client.put("/tokens"), 405)
         assert client.put("/tokens").headers["allow"] == "GET, POST"
+        assert client.post("/continuums/x").headers["allow"] == "DELETE, GET, PUT"
         is_problem(client.delete("/tokens/operator"), 409)
         is_problem(client.post("/tokens", content=b"{"), 422)
         is_problem(client.post("/tokens", json={"name": "../x", "role": "viewer"}), 422)

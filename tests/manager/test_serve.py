@@ -21,7 +21,9 @@ import yaml
 from given import CONTINUUM, endless, job, until
 
 from littoral import AsyncClient, Client, Infeasible, InputError, LittoralError
+from littoral.manager import calls
 from littoral.manager.address import read_address
+from littoral.manager.calls import Call
 from littoral.manager.jobs import RunOptions
 from littoral.manager.manager import Manager
 from littoral.manager.runs import RunState
@@ -159,14 +161,13 @@ def test_clients_raise_what_the_library_raises_and_repeat_without_doing_twice(tm
             client.run(99)
         with Client(address.url, "lit_no") as stranger, pytest.raises(InputError, match="token"):
             stranger.runs()
-        from littoral.manager import calls
-
         call = calls.submit(job(), RunOptions(world="simulated", timing_only=True), None)
         assert client.do(call) == client.do(call)
         first = client.do(call)
         until(lambda: client.run(first.run.number).ended)
     with process(tmp_path), client_of(tmp_path) as client:
-        assert client.do(call) == first  # also across a restart
+        client.do(Call(method="DELETE", path="/continuums/bench"))
+        assert client.do(call) == first  # also across a restart, whatever has changed
         assert len(client.runs().items) == 2
     with client_of(tmp_path) as client, pytest.raises(LittoralError, match="no manager answers"):
         client.runs()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -102,3 +102,14 @@ def tail(path: Path, offset: int, most: int = 1 << 20) -> tuple[list[bytes], int
         return [], offset
     end = data.rfind(b"\n") + 1
     return data[:end].split(b"\n")[:-1], offset + end
+
+
+def rows(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """The objects of JSON lines; one that a crash has cut short is left out."""
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from littoral.manager.feed import FILE, tail
+from littoral.manager.feed import FILE, rows, tail
 from littoral.manager.runs import Progress
 
 TOLD = {
@@ -44,8 +43,8 @@ class Follower:
         told: list[Told] = []
         while True:
             lines, self._offset = tail(self._path, self._offset)
-            for line in filter(None, lines):
-                told += self._take(json.loads(line))
+            for row in rows(lines):
+                told += self._take(row)
             if not lines:
                 return told
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from http import HTTPStatus
@@ -12,7 +13,6 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
-from starlette.routing import Match
 
 from littoral.errors import Infeasible, InputError, LittoralError, MissingExtra, RunFailed, brief
 from littoral.manager.refusals import Conflict, NotAllowed, TooLarge, Unknown
@@ -77,7 +77,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def plain(request: Request, error: HTTPException) -> JSONResponse:
-        headers = {"Allow": _allowed(request)} if error.status_code == 405 else error.headers
+        headers = {**(error.headers or {}), **(_allowed(request) if error.status_code == 405 else {})}
         return answer(problem(error.status_code, str(error.detail)), headers)
 
     @app.exception_handler(Exception)
@@ -86,13 +86,13 @@ def install(app: FastAPI) -> None:
         return answer(problem(500, "the manager failed at this; its log says why"))
 
 
-def _allowed(request: Request) -> str:
-    """Every method of a path; by itself, Starlette names those of the first route that has it."""
+def _allowed(request: Request) -> dict[str, str]:
+    """Every method that the document has for a path; by itself, Starlette names those of the first route only."""
     methods: set[str] = set()
-    for route in request.app.routes:
-        if route.matches(request.scope)[0] is not Match.NONE:
-            methods |= getattr(route, "methods", None) or set()
-    return ", ".join(sorted(methods))
+    for path, operations in request.app.openapi()["paths"].items():
+        if re.fullmatch(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path)), request.url.path):
+            methods |= {method.upper() for method in operations}
+    return {"Allow": ", ".join(sorted(methods))} if methods else {}
 
 
 def _of_validation(errors: Sequence[Any]) -> Problem:

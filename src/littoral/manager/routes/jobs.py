@@ -66,6 +66,9 @@ def router(manager: Manager) -> APIRouter:
     @routes.post("", status_code=201, response_model=Submitted)
     def submit_job(body: JobAsked, by: Operator, asked: Once) -> Any:
         """Keep a job and queue its run."""
+        known = manager.idempotency.known(asked)
+        if known is not None:
+            return known
         options, given = body.options.options(), manager.jobs.check(body.job)
         plan = None if body.plan is None else manager.plans.get(body.plan).plan
 

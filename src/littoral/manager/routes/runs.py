@@ -14,7 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, PlainTextResponse, StreamingResponse
 
 from littoral.errors import InputError
-from littoral.manager.feed import FILE, tail
+from littoral.manager.feed import FILE, rows, tail
 from littoral.manager.launcher import LOG
 from littoral.manager.manager import Manager
 from littoral.manager.paging import AGAIN, Page
@@ -84,7 +84,8 @@ def router(manager: Manager) -> APIRouter:
     def get_report(number: Number, by: Viewer) -> HTMLResponse:
         """One self-contained page about the run."""
         run = manager.runs.get(number)
-        return HTMLResponse(report(manager.launcher.folder(number), ended=run.state in ENDED))
+        page = report(manager.launcher.folder(number), ended=run.state in ENDED)
+        return HTMLResponse(page, headers={"Content-Security-Policy": "sandbox allow-scripts"})
 
     @routes.get("/{number}/stream", response_class=StreamingResponse, responses=_STREAM)
     async def stream_run(number: Number, request: Request, by: Viewer) -> StreamingResponse:
@@ -130,11 +131,10 @@ def _lines(manager: Manager, number: int, name: str, after: int, limit: int) -> 
     manager.runs.get(number)
     try:
         lines, _ = tail(manager.launcher.folder(number) / name, after)
-        items = [json.loads(line) for line in lines[:limit] if line]
-    except (OSError, ValueError) as error:  # within a line, or far beyond the end
+    except OSError as error:  # beyond all files
         raise InputError("after is not a cursor of this list", remedy=AGAIN, key="after") from error
     after += sum(len(line) + 1 for line in lines[:limit])
-    return Page(items=items, next=str(after) if lines else None)
+    return Page(items=list(rows(lines[:limit])), next=str(after) if lines else None)
 
 
 async def _told(manager: Manager, number: int, request: Request) -> AsyncIterator[str]:
