@@ -108,8 +108,6 @@ def test_bad_files_are_told_what_is_wrong(folder: Path) -> None:
     for arrays, said in bad:
         np.savez(folder / "bad.npz", **arrays)
         assert said in refused("ingest", "digits", folder / "bad.npz")
-    np.save(folder / "wide.npy", np.concatenate([x, x], axis=2))
-    assert "sample 0: the input is 512 bytes" in refused("predict", "digits", folder / "wide.npy")
     (folder / "bad.npz").write_text("pictures")
     assert "not NumPy's file" in refused("ingest", "digits", folder / "bad.npz")
     assert "no such file" in refused("ingest", "digits", folder / "none.npz")
@@ -146,6 +144,8 @@ def test_both_clients_ask_the_same(folder: Path, served: Served) -> None:
         with pytest.raises(Conflict, match="no version before"):
             manager.rollback("digits")
         assert manager.predict("digits", x).labels == manager.predict("digits", x.tolist()).labels
+        with pytest.raises(InputError, match="sample 0: the input is 512 bytes"):
+            manager.predict("digits", np.concatenate([x, x], axis=2))
         trigger = manager.create_trigger("digits", "count", samples=5)
         assert manager.triggers("digits").items == [trigger]
         assert manager.models().items == [manager.model("digits")]
