@@ -35,7 +35,7 @@ from littoral.incremental.stream import ImageStream, Phase
 HERE = Path(__file__).parent
 FIRST = 800  # pictures that the first version learns from
 BATCH = 20  # pictures asked about at once
-LONGEST = 8_000  # pictures in a phase, whatever happens
+LONGEST = 20_000  # pictures in a phase, whatever happens
 MODEL, FROZEN = "digits", "digits-frozen"
 TRIGGERS: dict[str, dict[str, Any]] = {
     "drift": {"detector": "adwin", "gather": 300, "debounce_s": 5, "cool_down_s": 20},

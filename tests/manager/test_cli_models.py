@@ -116,7 +116,7 @@ def test_bad_files_are_told_what_is_wrong(folder: Path) -> None:
     (folder / "bad.yaml").write_text("name: x\ntask: littoral.tasks.digits\ntraining: {job: {continuum: none.yaml}}")
     assert "no such file" in refused("model", "create", folder / "bad.yaml")
     (folder / "bad.yaml").write_text("name: x\ntask: littoral.tasks.digits\ntrain: {}")
-    assert "train" in refused("model", "create", folder / "bad.yaml")
+    assert "did you mean 'training'" in refused("model", "create", folder / "bad.yaml")
 
 
 def test_both_clients_ask_the_same(folder: Path, served: Served) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from littoral.manager.model_records import Model
 
 COLUMNS = ("actual", "predicted", "ids", "versions", "times")
+KEYS = ("name", "task", "store", "input", "retention", "gate", "training")
 AT_ONCE = 1_000  # samples in a request
 
 
@@ -33,6 +34,8 @@ def send_model(client: Client, file: Path) -> Model:
     """Keep the model that a file describes, and its continuum if that is a file too."""
     read_document(file)  # for its complaints, which name the line
     document: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    for key in document.keys() - set(KEYS):
+        raise InputError(f"unknown key {key!r}", file=file, remedy=suggest(str(key), list(KEYS)), key=str(key))
     training = document.get("training")
     job = training.get("job") if isinstance(training, dict) else None
     named = job.get("continuum") if isinstance(job, dict) else None
