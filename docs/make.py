@@ -42,6 +42,8 @@ VERBS = (
     *("check", "plan", "run", "compare", "report", "fidelity", "lab up", "lab down", "lab check"),
     *("serve", "token create", "token list", "token revoke", "submit", "status", "logs", "watch", "stop"),
     *("backup", "restore", "agent", "export"),
+    *("model create", "model list", "model show", "model update", "model watch", "model promote", "model rollback"),
+    *("ingest", "predict", "trigger create", "trigger list", "trigger delete"),
 )
 
 

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import msgspec
+from numpy.typing import ArrayLike
 
-from littoral.manager import calls
+from littoral.manager import calls, model_calls
+from littoral.manager.address import known_address
 from littoral.manager.answers import AGAIN, WAITS_S, StreamReader, read_answer
 from littoral.manager.calls import Call, Planned, Submitted
 from littoral.manager.continuums import ContinuumRecord
 from littoral.manager.devices import AppRecord, DeviceRecord
 from littoral.manager.events import ManagerEvent
 from littoral.manager.jobs import RunOptions
+from littoral.manager.model_calls import Known, Labels, Prediction
+from littoral.manager.model_records import Model, Version
 from littoral.manager.paging import Page
 from littoral.manager.profiles import ProfileRecord
 from littoral.manager.runs import ENDED, Run
+from littoral.manager.samples import Added
 from littoral.manager.transport import httpx_, patience, request_of, resuming, settings, unreachable
+from littoral.manager.trigger_rows import Signal, TriggerRow
+from littoral.manager.updates import Update
 
 T = TypeVar("T")
 
@@ -28,6 +36,12 @@ class AsyncClient:
 
     def __init__(self, url: str, token: str = "", *, certificate: str = "") -> None:
         self._http = httpx_().AsyncClient(**settings(url, token, certificate))
+
+    @classmethod
+    def of_folder(cls, data: str | Path) -> Self:
+        """Of the manager that serves a data folder of this machine, with the token it left there."""
+        address = known_address(Path(data))
+        return cls(address.url, address.token, certificate=address.certificate)
 
     async def __aenter__(self) -> Self:
         return self
@@ -138,6 +152,101 @@ class AsyncClient:
         params = {name: value for name, value in (("kind", kind), ("subject", subject)) if value is not None}
         async for data in self._stream("/events/stream", params, StreamReader(None if after is None else str(after))):
             yield msgspec.convert(data, ManagerEvent)
+
+    # -- models -------------------------------------------------------------------------------------------------
+
+    async def create_model(self, document: Mapping[str, Any]) -> Model:
+        """A model as the service's ``POST /models`` takes it; its store has its name if none is given."""
+        return await self.do(model_calls.create_model(document))
+
+    async def models(self, *, limit: int = 500, after: str | None = None) -> Page[Model]:
+        """A page of models."""
+        return await self.do(model_calls.models(limit, after))
+
+    async def model(self, name: str) -> Model:
+        """One model."""
+        return await self.do(model_calls.model(name))
+
+    async def ingest(
+        self, store: str, inputs: ArrayLike, *, predicted: Labels = (), actual: Labels = (),
+        versions: Sequence[int] = (), ids: Sequence[str] = (), times: Sequence[float] = (),
+    ) -> Added:  # fmt: skip
+        """Keep samples, one column for each thing that is known of them; they are on the disk when this returns."""
+        known = Known(predicted=predicted, actual=actual, versions=versions, ids=ids, times=times)
+        return await self.do(model_calls.ingest(store, inputs, known))
+
+    async def label(self, store: str, labels: Mapping[str, int]) -> list[str]:
+        """Tell what was true of samples, by their ids; those that the store does not have."""
+        return list((await self.do(model_calls.label(store, labels)))["unknown"])
+
+    async def predict(self, name: str, inputs: ArrayLike) -> Prediction:
+        """Ask the version that is served."""
+        return await self.do(model_calls.predict(name, inputs))
+
+    async def update_model(self, name: str, why: str = "asked for by hand") -> Update:
+        """Update a model now, whatever its triggers say."""
+        return await self.do(model_calls.update_model(name, why))
+
+    async def update(self, number: int) -> Update:
+        """One update."""
+        return await self.do(model_calls.update(number))
+
+    async def updates(self, name: str, *, limit: int = 500, after: str | None = None) -> Page[Update]:
+        """A page of a model's updates, the newest first."""
+        return await self.do(model_calls.updates(name, limit, after))
+
+    async def watch_update(self, number: int) -> AsyncIterator[Update]:
+        """An update now and at each change, until it has ended."""
+        update = await self.update(number)
+        yield update
+        if update.ended is not None:
+            return
+        async for event in self.watch_events(after=0, kind="update.", subject=f"models/{update.model}"):
+            if event.data.get("update") == number and (found := await self.update(number)) != update:
+                update = found
+                yield update
+                if update.ended is not None:
+                    return
+
+    async def versions(self, name: str, *, limit: int = 500, after: str | None = None) -> Page[Version]:
+        """A page of a model's versions, the oldest first."""
+        return await self.do(model_calls.versions(name, limit, after))
+
+    async def weights(self, name: str, version: int) -> bytes:
+        """The weights of a version, as safetensors."""
+        return await self.do(model_calls.weights(name, version))
+
+    async def add_version(self, name: str, weights: bytes) -> Version:
+        """Weights from elsewhere: a candidate, to be promoted."""
+        return await self.do(model_calls.add_version(name, weights))
+
+    async def promote(self, name: str, version: int, *, force: bool = False) -> Version:
+        """Serve a version if the gate lets it pass; ``force``: in any case."""
+        return await self.do(model_calls.promote(name, version, force))
+
+    async def rollback(self, name: str) -> Version:
+        """Serve the version that was served before."""
+        return await self.do(model_calls.rollback(name))
+
+    async def create_trigger(self, model: str, kind: str, /, **settings: Any) -> TriggerRow:
+        """A trigger of a model, by its kind and that kind's settings."""
+        return await self.do(model_calls.create_trigger(model, kind, settings))
+
+    async def triggers(
+        self, model: str | None = None, *, limit: int = 500, after: str | None = None
+    ) -> Page[TriggerRow]:
+        """A page of triggers, of one model or of all."""
+        return await self.do(model_calls.triggers(model, limit, after))
+
+    async def delete_trigger(self, number: int) -> None:
+        """Delete a trigger with its signal."""
+        await self.do(model_calls.delete_trigger(number))
+
+    async def signal(self, trigger: int, *, limit: int = 500, after: str | None = None) -> Page[Signal]:
+        """A page of what a trigger saw, the oldest first; it fires at 1."""
+        return await self.do(model_calls.signal(trigger, limit, after))
+
+    # -- streams ------------------------------------------------------------------------------------------------
 
     async def _stream(
         self, path: str, params: Mapping[str, str], reader: StreamReader

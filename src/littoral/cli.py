@@ -29,6 +29,7 @@ from littoral.arguments import (
 )
 from littoral.cli_client import add_to as add_client_verbs
 from littoral.cli_manager import add_to as add_manager_verbs
+from littoral.cli_models import add_to as add_model_verbs
 from littoral.cli_operations import add_to as add_operating_verbs
 from littoral.cli_profile import profile_app
 from littoral.errors import Infeasible, InputError, LittoralError
@@ -289,6 +290,7 @@ app.add_typer(lab_app, name="lab")
 app.add_typer(profile_app, name="profile")
 add_manager_verbs(app)
 add_client_verbs(app)
+add_model_verbs(app)
 add_operating_verbs(app)
 
 

@@ -48,7 +48,7 @@ def submit(
 
     world_of(world, lab)
     options = RunOptions(world=world, lab=lab, seed=seed, timing_only=timing_only)  # type: ignore[arg-type]
-    with client_of(url, token, certificate, data) as client:
+    with connect(url, token, certificate, data) as client:
         sent = send(client, file, options)
     told = f"job {sent.job.number} is kept; see its run with: littoral watch {sent.run.number}"
     print(json.dumps(asdict(sent)) if as_json else told)
@@ -65,7 +65,7 @@ def status(
     """Show a run, or the newest ones."""
     from littoral.manager.telling import run_line, runs_table
 
-    with client_of(url, token, certificate, data) as client:
+    with connect(url, token, certificate, data) as client:
         found = client.runs(newest=True).items if number is None else [client.run(number)]
     if as_json:
         shown = [asdict(run) for run in found]
@@ -79,7 +79,7 @@ def logs(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Print the end of what a run's process said."""
-    with client_of(url, token, certificate, data) as client:
+    with connect(url, token, certificate, data) as client:
         text = client.log(number)
     print(json.dumps({"run": number, "log": text}) if as_json else text, end="\n" if as_json else "")
 
@@ -92,7 +92,7 @@ def watch(
     from littoral.manager.runs import RunState
     from littoral.manager.telling import run_line
 
-    with client_of(url, token, certificate, data) as client:
+    with connect(url, token, certificate, data) as client:
         for run in client.watch(number):
             print(run_line(run), file=sys.stderr)
     print(json.dumps(asdict(run)) if as_json else run_line(run))
@@ -107,13 +107,13 @@ def stop(
     """Stop a run once it has written a checkpoint."""
     from littoral.manager.telling import run_line
 
-    with client_of(url, token, certificate, data) as client:
+    with connect(url, token, certificate, data) as client:
         run = client.stop(number)
     print(json.dumps(asdict(run)) if as_json else run_line(run))
 
 
-def client_of(url: str | None, token: str | None, certificate: Path | None, data: Path) -> Client:
-    """The manager meant: by options first, then the environment, then the file that the manager left in its folder."""
+def connect(url: str | None, token: str | None, certificate: Path | None, data: Path) -> Client:
+    """Options first, then the environment, then the file that the manager left in its folder."""
     from littoral.client import Client
     from littoral.manager.address import Address, read_address
 

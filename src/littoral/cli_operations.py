@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from littoral.cli_client import Token, Trust, Url, client_of
+from littoral.cli_client import Token, Trust, Url, connect
 from littoral.cli_manager import HERE, AsJson, Data
 
 
@@ -63,7 +63,7 @@ def agent(
 
     tell = logs.configure("text", "warning")
     every_s = units.duration(every)
-    with client_of(url, token, certificate, data) as client, until_asked() as ending:
+    with connect(url, token, certificate, data) as client, until_asked() as ending:
         tell(f"{device} sends a heartbeat every {every_s:g} s")
         heard = send_beats(client.do, device, every_s, ending)
     tell(f"{heard} heartbeats were heard")

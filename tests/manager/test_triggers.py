@@ -87,6 +87,10 @@ def test_expected_gain_weighs_what_is_lost_against_the_cost() -> None:
     assert isinstance(told(trigger("expected-gain", **settings), worse, dear), Wait)
     little = told(trigger("expected-gain", **settings), "1110", facts)
     assert isinstance(little, Wait)  # four answers are no evidence
+    cheap = replace(facts, cost=Cost(time_s=0, usd=0.001))
+    for few in ("", "0", "1" * 99):  # just promoted
+        young = told(trigger("expected-gain", **settings), few, cheap)
+        assert young == Wait(f"{len(few)} of 100 predictions seen"), young
     vain = replace(facts, updates=10, promotions=0)
     fire, doubt = (told(trigger("expected-gain", **settings), worse, f) for f in (facts, vain))
     assert doubt.level == pytest.approx(fire.level * 2 / 12)

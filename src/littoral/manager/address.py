@@ -50,3 +50,12 @@ def read_address(folder: Path) -> Address | None:
     except (ValueError, TypeError) as error:
         remedy = "delete it and start the manager again, or give --url and --token"
         raise InputError(f"not a manager's address: {error}", file=path, remedy=remedy) from error
+
+
+def known_address(folder: Path) -> Address:
+    """The address in a data folder that a manager has served."""
+    found = read_address(folder)
+    if found is None or not found.url:
+        remedy = f"start one: littoral serve --data {folder}"
+        raise InputError("no manager has served this folder", file=folder, remedy=remedy)
+    return found

@@ -28,6 +28,8 @@ def read_answer(call: Call[T], status: int, content: bytes) -> T:
         return cast(T, None)
     if call.answer is str:
         return cast(T, content.decode())
+    if call.answer is bytes:
+        return cast(T, content)
     try:
         return cast(T, msgspec.json.decode(content, type=call.answer))
     except msgspec.MsgspecError as error:

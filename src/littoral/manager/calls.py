@@ -22,13 +22,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[T]):
-    """A request. ``answer`` is the type of what comes back, ``key`` the idempotency key of one that creates."""
+    """A request. ``answer`` is the type of what comes back, ``key`` the idempotency key of one that creates.
+
+    ``body`` is sent as JSON, ``content`` as it is.
+    """
 
     method: str
     path: str
     answer: Any = None  # a type form of T; None: nothing comes back
     params: Mapping[str, Any] = field(default_factory=dict)
     body: Any = None
+    content: bytes | None = None
     key: str | None = None
 
 

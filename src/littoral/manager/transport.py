@@ -7,6 +7,7 @@ from typing import Any
 from littoral.errors import LittoralError, MissingExtra
 from littoral.manager.answers import StreamReader
 from littoral.manager.calls import Call
+from littoral.manager.parcels import BINARY
 
 _TIMEOUT_S = 150.0  # plans take up to two minutes
 
@@ -35,6 +36,8 @@ def request_of(call: Call[Any]) -> dict[str, Any]:
     """A call as httpx wants it."""
     headers = {"Idempotency-Key": call.key} if call.key else {}
     request = {"method": call.method, "url": call.path, "params": dict(call.params), "headers": headers}
+    if call.content is not None:
+        return {**request, "content": call.content, "headers": {**headers, "Content-Type": BINARY}}
     return request if call.body is None else {**request, "json": call.body}
 
 

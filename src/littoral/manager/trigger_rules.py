@@ -136,6 +136,8 @@ class WatchExpectedGain:
         fresh = self._fresh(facts.promoted)
         if fresh is None or facts.cost is None:
             return Wait("nothing to compare with yet" if fresh is None else "the cost of an update is not known yet")
+        if len(self.recent) < (self.recent.maxlen or 0):  # few answers tell little, none would tell of a loss by chance
+            return Wait(f"{len(self.recent)} of {self.recent.maxlen} predictions seen")
         verdict = weigh(_answers(self.recent), fresh, _stakes(self.worth, facts, facts.cost))
         told = (
             f"{verdict.points:.2f} points of accuracy lost, worth {verdict.worth:.4g} USD to bring back; "

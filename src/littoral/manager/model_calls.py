@@ -1,0 +1,173 @@
+"""What can be asked of a manager about its models: samples, predictions, updates, versions and triggers, as values."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from littoral.errors import InputError
+from littoral.manager.calls import Call
+from littoral.manager.model_records import Model, Version
+from littoral.manager.paging import Page
+from littoral.manager.parcels import Head, pack_samples
+from littoral.manager.samples import Added
+from littoral.manager.trigger_rows import Signal, TriggerRow
+from littoral.manager.updates import Update
+
+Labels = Sequence[int | None] | NDArray[np.integer[Any]]
+_KINDS = ("float32", "float16", "uint8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """The likeliest class of each input, the probabilities of all classes, and the version that says so."""
+
+    model: str
+    version: int
+    labels: list[int]
+    probabilities: list[list[float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of samples, each a list as long as the samples or none: as :class:`manager.samples.Batch`."""
+
+    predicted: Labels = ()
+    actual: Labels = ()
+    ids: Sequence[str] = ()
+    versions: Sequence[int] = ()
+    times: Sequence[float] = ()
+
+
+# -- models and versions ----------------------------------------------------------------------------------------------
+
+
+def create_model(document: Mapping[str, Any]) -> Call[Model]:
+    """A model as its file describes it."""
+    return Call(method="POST", path="/models", answer=Model, body=dict(document), key=str(uuid4()))
+
+
+def models(limit: int, after: str | None) -> Call[Page[Model]]:
+    """A page of models."""
+    return Call(method="GET", path="/models", answer=Page[Model], params=_page(limit, after))
+
+
+def model(name: str) -> Call[Model]:
+    """One model."""
+    return Call(method="GET", path=f"/models/{name}", answer=Model)
+
+
+def versions(name: str, limit: int, after: str | None) -> Call[Page[Version]]:
+    """A page of a model's versions."""
+    return Call(method="GET", path=f"/models/{name}/versions", answer=Page[Version], params=_page(limit, after))
+
+
+def weights(name: str, number: int) -> Call[bytes]:
+    """The weights of a version."""
+    return Call(method="GET", path=f"/models/{name}/versions/{number}/weights", answer=bytes)
+
+
+def add_version(name: str, content: bytes) -> Call[Version]:
+    """Weights from elsewhere."""
+    return Call(method="POST", path=f"/models/{name}/versions", answer=Version, content=content, key=str(uuid4()))
+
+
+def promote(name: str, number: int, force: bool) -> Call[Version]:
+    """Serve a version."""
+    body = {"version": number, "force": force}
+    return Call(method="POST", path=f"/models/{name}/promote", answer=Version, body=body, key=str(uuid4()))
+
+
+def rollback(name: str) -> Call[Version]:
+    """Serve the version before."""
+    return Call(method="POST", path=f"/models/{name}/rollback", answer=Version, key=str(uuid4()))
+
+
+# -- samples and predictions ------------------------------------------------------------------------------------------
+
+
+def ingest(store: str, inputs: ArrayLike, known: Known) -> Call[Added]:
+    """Keep samples. Each gets an id where it has none, so that a repeated request adds nothing."""
+    values = _values(inputs)
+    head = Head(
+        ids=list(known.ids) or [uuid4().hex for _ in values], predicted=_labels(known.predicted),
+        actual=_labels(known.actual), versions=list(known.versions), times=list(known.times),
+    )  # fmt: skip
+    return Call(method="POST", path=f"/stores/{store}/samples", answer=Added, content=pack_samples(head, values))
+
+
+def label(store: str, labels: Mapping[str, int]) -> Call[dict[str, Any]]:
+    """Tell what was true, by the samples' ids."""
+    body = {"labels": [{"id": id, "actual": int(actual)} for id, actual in labels.items()]}
+    return Call(method="PATCH", path=f"/stores/{store}/samples", answer=dict[str, Any], body=body)
+
+
+def predict(name: str, inputs: ArrayLike) -> Call[Prediction]:
+    """Ask the version that is served. Inputs travel one by one, so that each is checked to be whole."""
+    body = {"inputs": [base64.b64encode(value.tobytes()).decode() for value in _values(inputs)]}
+    return Call(method="POST", path=f"/models/{name}/predict", answer=Prediction, body=body)
+
+
+# -- updates and triggers ---------------------------------------------------------------------------------------------
+
+
+def update_model(name: str, why: str) -> Call[Update]:
+    """Update a model now."""
+    return Call(method="POST", path=f"/models/{name}/update", answer=Update, body={"why": why}, key=str(uuid4()))
+
+
+def update(number: int) -> Call[Update]:
+    """One update."""
+    return Call(method="GET", path=f"/updates/{number}", answer=Update)
+
+
+def updates(name: str, limit: int, after: str | None) -> Call[Page[Update]]:
+    """A page of a model's updates, the newest first."""
+    return Call(method="GET", path=f"/models/{name}/updates", answer=Page[Update], params=_page(limit, after))
+
+
+def create_trigger(name: str, kind: str, settings: Mapping[str, Any]) -> Call[TriggerRow]:
+    """A new trigger of a model."""
+    body = {"model": name, "kind": kind, "settings": dict(settings)}
+    return Call(method="POST", path="/triggers", answer=TriggerRow, body=body, key=str(uuid4()))
+
+
+def triggers(name: str | None, limit: int, after: str | None) -> Call[Page[TriggerRow]]:
+    """A page of triggers, of one model or of all."""
+    params = _page(limit, after) | ({} if name is None else {"model": name})
+    return Call(method="GET", path="/triggers", answer=Page[TriggerRow], params=params)
+
+
+def delete_trigger(number: int) -> Call[None]:
+    """Delete a trigger."""
+    return Call(method="DELETE", path=f"/triggers/{number}")
+
+
+def signal(number: int, limit: int, after: str | None) -> Call[Page[Signal]]:
+    """A page of what a trigger saw."""
+    return Call(method="GET", path=f"/triggers/{number}/signal", answer=Page[Signal], params=_page(limit, after))
+
+
+def _page(limit: int, after: str | None) -> dict[str, Any]:
+    return {"limit": limit} if after is None else {"limit": limit, "after": after}
+
+
+def _labels(given: Labels) -> list[int | None]:
+    return [None if each is None else int(each) for each in given]
+
+
+def _values(inputs: ArrayLike) -> NDArray[Any]:
+    """Little-endian, as stores keep them; Python's floats become float32."""
+    values = np.asarray(inputs)
+    if values.dtype == np.float64:
+        values = values.astype(np.float32)
+    if values.dtype.name not in _KINDS or values.ndim < 2:
+        found = f"inputs of {values.dtype} in {values.ndim} dimensions"
+        raise InputError(found, remedy=f"give one of {', '.join(_KINDS)}, the first dimension the samples")
+    return values.astype(values.dtype.newbyteorder("<"), copy=False)
