@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from freshness import Stream
 from given import CONTINUUM, until
-from serving import Served, serving
+from serving import Served
 
 from littoral.manager.parcels import Head, pack_samples
 from littoral.manager.tokens import Role
@@ -247,17 +248,21 @@ def test_triggers_are_made_changed_and_deleted(served: Served) -> None:
         assert operator.delete(path).status_code == 204 and operator.get(path).status_code == 404
 
 
-def test_an_update_goes_on_after_the_manager_is_back(tmp_path: Path) -> None:
-    x, y = Stream().take(600)
-    slow = {**JOB, "target": {"epochs": 60}}
-    with serving(tmp_path / "data") as first, first.client() as operator:
-        create(operator, training={**MODEL["training"], "job": slow})
-        send(operator, x, actual=y)
-        number = ok(operator.post("/models/digits/update", json={}), 201)["number"]
-        until(lambda: ok(operator.get(f"/updates/{number}"))["state"] == "running")
-        until(lambda: any(run["state"] == "running" for run in ok(operator.get("/runs"))["items"]))
-        secrets = first.secrets
-    with serving(tmp_path / "data", secrets=secrets) as second, second.client() as operator:
-        update = updated(operator, number)
-        assert update["state"] == "promoted", update
-        assert len(ok(operator.get("/runs"))["items"]) == 1
+def test_the_page_in_the_docs_works(served: Served) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "keeping-fresh.md").read_text()
+    code = re.search(r"    import httpx\n(?:    .*\n|\n)+", text)
+    assert code is not None
+    with served.client() as operator:
+        ok(operator.put("/continuums/bench", json=CONTINUUM))
+        scope = {"url": served.url, "token": served.secrets[Role.OPERATOR]}
+        exec(re.sub(r"^    ", "", code[0], flags=re.M), scope)
+        scope["manager"].close()  # type: ignore[attr-defined]
+        assert ok(operator.get("/triggers"))["items"][0]["model"] == "digits"
+
+
+def test_a_plan_tells_what_an_update_should_cost(served: Served) -> None:
+    with served.client() as operator:
+        create(operator)
+    cost = served.manager.life.cost
+    found = until(lambda: cost(served.manager.life.registry.get("digits")))
+    assert found.time_s > 0 and found.usd >= 0

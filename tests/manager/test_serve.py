@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -176,3 +177,22 @@ async def _until_finished(manager: AsyncClient) -> Any:
         yield event
         if event.kind == "run.finished":
             return
+
+
+def test_tls_with_a_certificate_of_its_own(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    asked = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
+             "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]  # fmt: skip
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate")
+    subprocess.run(asked, check=True, capture_output=True)
+    data, secret = tmp_path / "data", tmp_path / "token"
+    with process(data, "--certificate", str(certificate), "--key", str(key), "--token-file", str(secret)) as server:
+        assert "lit_" not in server.said and stat.S_IMODE(secret.stat().st_mode) == 0o600  # type: ignore[attr-defined]
+        address = read_address(data)
+        assert address is not None and address.url.startswith("https://")
+        with Client(address.url, secret.read_text().strip(), certificate=str(certificate)) as client:
+            assert client.runs().items == []
+        with Client(address.url, address.token) as trusting_nobody, pytest.raises(LittoralError, match="certificate"):
+            trusting_nobody.runs()
+        assert littoral(data, "status").returncode == 0

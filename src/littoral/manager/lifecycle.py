@@ -45,7 +45,7 @@ class LifeCycle:
         self.registry = Registry(database, folder / "weights")
         self.serving = Serving(self.registry, self.stores)
         self.updates = Updates(database, self.samples, self.registry, trainer, folder / "updates", tell)
-        self.watches = Watches(database, self.samples, self.updates, self._cost)
+        self.watches = Watches(database, self.samples, self.updates, self.cost)
         self._costs: dict[str, Cost | None] = {}
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -137,7 +137,7 @@ class LifeCycle:
 
     # -- what an update costs -----------------------------------------------------------------------------------
 
-    def _cost(self, model: Model) -> Cost | None:
+    def cost(self, model: Model) -> Cost | None:
         """What the last one took, or what a plan predicts; None while none is made."""
         for update in self.updates.of_model(model.name, 0, 10):
             if update.time_s is not None and update.cost_usd is not None:

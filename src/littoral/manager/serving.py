@@ -62,10 +62,7 @@ class Serving:
     def refresh(self, name: str) -> int | None:
         """Serve what the registry says is current; its number. Called after every promotion and rollback."""
         require_torch("serving predictions")
-        import torch
-
         with self._loading:
-            torch.set_num_threads(1)  # many requests beside a training: more threads would only wait for each other
             model = self._registry.get(name)
             served = self._served.get(name)
             if model.current is None or (served is not None and served.version == model.current):

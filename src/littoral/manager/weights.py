@@ -68,7 +68,10 @@ class Weights:
 
 
 def load_model(task: Task, content: bytes, source: str) -> nn.Module:
-    """A model ready to predict."""
+    """A model ready to predict, with one thread: beside a training, more would only wait for each other."""
+    import torch
+
+    torch.set_num_threads(1)
     model = task.model()
     load_weights(model, content, source)
     return model.eval()
