@@ -20,7 +20,7 @@ BINS = 160
 _FIRST_S = 1 / 64
 _MOST_POINTS = 1000
 _KEPT = 16  # courses at a time
-_TOLD = ("EpochFinished", "Checkpointed", "NodeLost", "NodeReturned", "FaultInjected", "OutOfMemory", "Resumed",
+_TOLD = ("EpochFinished", "NodeLost", "NodeReturned", "FaultInjected", "OutOfMemory", "Resumed",
          "RunFinished")  # fmt: skip
 
 

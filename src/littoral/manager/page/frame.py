@@ -44,7 +44,7 @@ def _current(here: bool) -> str:
 def _who(visit: Visit) -> str:
     return (
         '<div class="who"><label class="unseen" for="theme">Colours</label><select id="theme" data-theme>'
-        '<option value="system">system</option><option value="light">light</option><option value="dark">dark</option>'
+        '<option value="system">auto</option><option value="light">light</option><option value="dark">dark</option>'
         f'</select><form method="post" action="{BASE}/logout"><button class="plain" '
         f'title="{escape(visit.token.name)}, {visit.token.role}">Log out<span class="unseen"> '
         f"{escape(visit.token.name)}</span></button></form></div>"

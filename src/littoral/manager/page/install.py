@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from littoral.errors import LittoralError
-from littoral.manager.page.assets import STYLE, head, style_path
+from littoral.manager.page.assets import ICON, STYLE, head, style_path
 from littoral.manager.page.course import Courses
 from littoral.manager.page.frame import framed, refusal
 from littoral.manager.page.live import Live
@@ -45,15 +45,8 @@ def install(app: FastAPI, manager: Manager, *, secure: bool) -> None:
     ui.run_with(
         app, mount_path=BASE, title="Littoral", storage_secret=key, session_middleware_kwargs=cookie(key, secure),
         tailwind=False, show_welcome_message=False, reconnect_timeout=_RECONNECT_S, binding_refresh_interval=None,
-        favicon=_ICON,
+        favicon=ICON,
     )  # fmt: skip
-
-
-_ICON = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#1f6fb2"/>'
-    '<path d="M4 21c4-5 8-5 12 0s8 5 12 0" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round"/>'
-    '<circle cx="16" cy="10" r="3.5" fill="#fff"/></svg>'
-)
 
 
 def _add_routes(manager: Manager) -> None:
@@ -100,13 +93,13 @@ async def _follow(view: View, visit: Visit) -> None:
     async def heard(act: str, fields: dict[str, str]) -> None:
         visit.said = await run_in_threadpool(_do, view, visit, act, fields)
         if visit.said.go:
-            ui.navigate.to(BASE + visit.said.go)
+            ui.navigate.to(visit.said.go)  # NiceGUI adds where it is mounted
         else:
             await look()
 
     async def look() -> None:
         if await run_in_threadpool(visit.manager.tokens.with_id, visit.token.id) is None:
-            ui.navigate.to(f"{BASE}/login")
+            ui.navigate.to("/login")
         else:
             live.show(await run_in_threadpool(framed, view, visit))
 

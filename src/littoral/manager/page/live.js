@@ -60,6 +60,7 @@ export default {
   },
   mounted() {
     this.$el.innerHTML = this.content;
+    this.$el.closest("main.q-page")?.setAttribute("role", "presentation"); // the content has a main of its own
     this.$el.addEventListener("click", (event) => this.clicked(event));
     this.$el.addEventListener("submit", (event) => event.target.dataset.act && this.submitted(event));
     this.$el.addEventListener("change", (event) => this.changed(event));

@@ -21,7 +21,8 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> 
     top = "".join(f'<th scope="col"{_kind(head)}>{escape(head)}</th>' for head in heads)
     body = "".join(f"<tr>{''.join(map(_cell, heads, row))}</tr>" for row in rows)
     return (
-        f'<div class="scroll"><table><caption class="unseen">{escape(caption)}</caption>'
+        f'<div class="scroll {"few" if len(heads) <= 5 else "many"}"><table>'
+        f'<caption class="unseen">{escape(caption)}</caption>'
         f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -56,6 +57,11 @@ def tiles(*pairs: tuple[str, str, str]) -> str:
         for what, value, remark in pairs
     )
     return f'<dl class="tiles">{cells}</dl>'
+
+
+def facts(*pairs: tuple[str, str]) -> str:
+    """Names and values as HTML."""
+    return f'<dl class="facts">{"".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in pairs)}</dl>'
 
 
 def link(path: str, text: str) -> str:

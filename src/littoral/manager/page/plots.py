@@ -10,7 +10,7 @@ from html import escape
 from littoral.reports.palette import time_axis
 
 WIDTH, HEIGHT = 440, 190
-LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 30
+LEFT, RIGHT, TOP, BOTTOM = 56, 10, 10, 30
 Point = tuple[float, float]
 
 
@@ -73,11 +73,11 @@ def time_span(seconds: float) -> Axis:
     return Axis(low=0.0, high=max(seconds, 1e-3), show=lambda value: f"{value / factor:.4g}", title=f"time ({unit})")
 
 
-def ticks(low: float, high: float, about: int = 4) -> list[float]:
+def ticks(low: float, high: float, about: int = 5) -> list[float]:
     """Round values between two.
 
     >>> ticks(0, 1), ticks(0, 90)
-    ([0.0, 0.5, 1.0], [0.0, 20.0, 40.0, 60.0, 80.0])
+    ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [0.0, 20.0, 40.0, 60.0, 80.0])
     """
     span = (high - low) or 1.0
     raw = span / about
@@ -95,11 +95,17 @@ def _grid(x: Axis, y: Axis) -> str:
         for v in ticks(y.low, y.high)
     ]
     parts += [
-        f'<text class="tick" x="{_across(x, v):.1f}" y="{floor + 13}" text-anchor="middle">{escape(x.show(v))}</text>'
-        for v in ticks(x.low, x.high, 5)
+        f'<text class="tick" x="{_across(x, v):.1f}" y="{floor + 13}" text-anchor="{anchor(x.share(v))}">'
+        f"{escape(x.show(v))}</text>"
+        for v in ticks(x.low, x.high)
     ]
     title = f'<text class="tick" x="{right}" y="{HEIGHT - 3}" text-anchor="end">{escape(x.title)}</text>'
     return "".join(parts) + title
+
+
+def anchor(share: float) -> str:
+    """Of a text below an axis: within the figure also at its end."""
+    return "end" if share > 0.97 else "middle"
 
 
 def _line(line: Line, x: Axis, y: Axis) -> str:
@@ -116,9 +122,10 @@ def _line(line: Line, x: Axis, y: Axis) -> str:
 
 def _rule(rule: Rule, y: Axis) -> str:
     at = _up(y, rule.y)
+    below = 12 if at < TOP + 14 else -3
     return (
         f'<path class="rule" d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}"/>'
-        f'<text class="tick" x="{LEFT + 4}" y="{at - 3:.1f}">{escape(rule.name)}</text>'
+        f'<text class="tick" x="{WIDTH - RIGHT}" y="{at + below:.1f}" text-anchor="end">{escape(rule.name)}</text>'
     )
 
 

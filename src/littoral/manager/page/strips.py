@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from littoral.manager.page.course import Bins
-from littoral.manager.page.plots import BOTTOM, RIGHT, WIDTH, Axis, ticks
+from littoral.manager.page.plots import BOTTOM, RIGHT, WIDTH, Axis, anchor, ticks
 
 LEFT, ROW, THICK, MOST = 92, 20, 13, 24
 _LEVELS = 4
@@ -43,8 +43,9 @@ def misses(label: str, x: Axis, missed: Bins, apps: Sequence[str]) -> str:
 def _figure(label: str, x: Axis, height: float, body: str) -> str:
     marks = "".join(
         f'<path class="grid" d="M{_at(x, t):.1f} 0V{height:.0f}"/>'
-        f'<text class="tick" x="{_at(x, t):.1f}" y="{height + 13:.0f}" text-anchor="middle">{escape(x.show(t))}</text>'
-        for t in ticks(x.low, x.high, 5)
+        f'<text class="tick" x="{_at(x, t):.1f}" y="{height + 13:.0f}" text-anchor="{anchor(x.share(t))}">'
+        f"{escape(x.show(t))}</text>"
+        for t in ticks(x.low, x.high)
     )
     title = f'<text class="tick" x="{WIDTH - RIGHT}" y="{height + BOTTOM - 4:.0f}" text-anchor="end">{x.title}</text>'
     return (

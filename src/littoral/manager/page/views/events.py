@@ -13,6 +13,7 @@ from littoral.manager.paging import Window
 
 _MOST = 200
 _KINDS = ("run", "job", "plan", "model", "update", "trigger", "device", "continuum", "token")
+_STEPS = ("run.evaluated", "run.epoch", "run.checkpointed")
 _SHOWN = 160  # characters of an event's data
 
 
@@ -21,9 +22,10 @@ def show(visit: Visit) -> str:
     return heading("Events", _filter(_kind(visit))) + f'<div class="card">{events_list(visit, _MOST)}</div>'
 
 
-def events_list(visit: Visit, most: int) -> str:
-    """The newest, as a list."""
-    found = _newest(visit, most, _kind(visit))
+def events_list(visit: Visit, most: int, *, brief: bool = False) -> str:
+    """The newest, as a list; in brief without every step of every run."""
+    found = _newest(visit, 10 * most if brief else most, _kind(visit))
+    found = [event for event in found if not (brief and event.kind in _STEPS)][:most]
     if not found:
         return empty("Nothing has happened yet.")
     return f'<ul class="story">{"".join(_line(visit, event) for event in found)}</ul>'

@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 
 from littoral.errors import LittoralError
-from littoral.manager.page.pieces import Num, button, heading, percent, seconds, section, table
+from littoral.manager.page.pieces import Num, heading, link, percent, seconds, section, table
 from littoral.manager.page.plots import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, plot
-from littoral.manager.page.view import Fields, Said, View, Visit
+from littoral.manager.page.view import View, Visit
 from littoral.manager.page.views.plan import details, run, run_form
 from littoral.manager.page.views.plans import money
 from littoral.manager.plans import PlanRecord
@@ -21,7 +21,7 @@ _MOST = 60  # plans of one front
 def show(visit: Visit) -> str:
     """The front, and the plan that is picked."""
     plans = _plans(visit)
-    picked = next((plan for plan in plans if plan.number == visit.kept.get("picked")), plans[0])
+    picked = next((plan for plan in plans if plan.number == visit.number("plan")), plans[0])
     note = f"{len(plans)} plans between quick, cheap and fair: none is better than another in everything."
     top = heading(f"Plans for {picked.name}", run_form(visit, picked), note=note)
     figure = section("Time against cost", _picture(plans, picked), '<p class="note">Larger dots are fairer.</p>')
@@ -62,30 +62,24 @@ def _dot(plan: PlanRecord, picked: bool, x: Axis, y: Axis) -> str:
     return (
         f'<circle class="{kind}" cx="{left:.1f}" cy="{up:.1f}" r="{3 + 4 * plan.fairness:.1f}">'
         f"<title>{escape(title)}</title></circle>"
+        f'<text class="tick" x="{left + 8:.1f}" y="{up - 6:.1f}">{plan.number}</text>'
     )
 
 
 def _table(plans: list[PlanRecord], picked: PlanRecord) -> str:
+    where = f"/plans/{plans[0].number}/to/{plans[-1].number}"
     heads = ["plan", Num("workers"), Num("time"), Num("cost"), Num("fairness")]
-    return table("Plans on the front", heads, (_row(plan, plan is picked) for plan in plans))
+    return table("Plans on the front", heads, (_row(plan, plan is picked, where) for plan in plans))
 
 
-def _row(plan: PlanRecord, picked: bool) -> list[str]:
+def _row(plan: PlanRecord, picked: bool, where: str) -> list[str]:
     told = plan.plan["predicted"]
-    text = f"Plan {plan.number}" + (" ✓" if picked else "")
-    pick = button(text, "pick", kind="plain picked" if picked else "plain", plan=plan.number)
+    pick = f"<b>Plan {plan.number} ✓</b>" if picked else link(f"{where}?plan={plan.number}", f"Plan {plan.number}")
     return [pick, str(len(plan.plan["workers"])), seconds(told["time_s"]), money(told["cost_usd"]),
             percent(plan.fairness, 0)]  # fmt: skip
 
 
-def pick(visit: Visit, fields: Fields) -> Said:
-    """Look at another one."""
-    chosen = fields.get("plan", "")
-    visit.kept["picked"] = int(chosen) if chosen.isdecimal() else None
-    return Said("")
-
-
 VIEW = View(
-    path="/plans/{first}/to/{last}", title="Plans", show=show, acts={"pick": pick, "run": run}, under="plans",
+    path="/plans/{first}/to/{last}", title="Plans", show=show, acts={"run": run}, under="plans",
     every_s=10.0,
 )  # fmt: skip

@@ -12,6 +12,7 @@ from littoral.manager.page.pieces import (
     badge,
     button,
     empty,
+    facts,
     heading,
     link,
     percent,
@@ -32,7 +33,7 @@ def show(visit: Visit) -> str:
     versions = visit.manager.life.registry.versions(model.name)
     note = f"{escape(model.task)} · fed by store {escape(model.store)} · {link('/triggers', 'triggers')}"
     top = heading(f"Model {model.name}", *_buttons(visit, model, versions), note=note)
-    return top + _figures(visit, model) + _versions(visit, versions) + _updates(visit, model)
+    return top + _figures(visit, model) + _versions(visit, model, versions) + _updates(visit, model)
 
 
 def _buttons(visit: Visit, model: Model, versions: list[Version]) -> list[str]:
@@ -51,7 +52,7 @@ def _figures(visit: Visit, model: Model) -> str:
     return tiles(
         ("Served", NONE if served is None else f"version {served.number}", served.reason if served else "nothing yet"),
         ("Held-out accuracy", percent(served.accuracy if served else None), "of the served version, when judged"),
-        ("Accuracy now", percent(counts["accuracy"]), "of all answers in the store"),
+        ("Answered right", percent(counts["accuracy"]), "of the samples in its store"),
         ("Samples", f"{counts['kept']:,}", f"{counts['labelled']:,} with labels, {counts['held_out']:,} held out"),
     )
 
@@ -59,12 +60,27 @@ def _figures(visit: Visit, model: Model) -> str:
 # -- versions ---------------------------------------------------------------------------------------------------------
 
 
-def _versions(visit: Visit, versions: list[Version]) -> str:
+def _versions(visit: Visit, model: Model, versions: list[Version]) -> str:
     if not versions:
         return section("Versions", empty("No version yet. Send samples with labels, then update the model."))
     heads = [Num("version"), "state", Num("held-out accuracy"), "why", "run", "made", ""]
     rows = (_row(visit, version) for version in versions[::-1])
-    return section("Versions", _curve(versions), table("Versions", heads, rows))
+    beside = f'<div class="pair">{_curve(versions)}{_rules(model)}</div>'
+    return section("Versions", beside, table("Versions", heads, rows))
+
+
+def _rules(model: Model) -> str:
+    """When a version is promoted, and what it is trained on."""
+    gate, training, job = model.gate, model.training, model.training.job
+    floor = "none" if gate.floor is None else percent(gate.floor)
+    return facts(
+        ("To be promoted", f"at least the served version's accuracy {100 * gate.margin:+.1f} points"),
+        ("judged on", f"the newest {gate.window:,} held-out samples, {gate.least_samples:,} at least"),
+        ("lowest accuracy", floor),
+        ("Trained on", f"the newest {training.window:,} samples, {percent(training.rehearsal, 0)} older ones"),
+        ("where", escape(f"{job.get('continuum', '-')}, {training.options.get('world', 'processes')}")),
+        ("how", escape(f"{job.get('strategy', 'auto')}, planner {job.get('planner', 'auto')}")),
+    )
 
 
 def _row(visit: Visit, version: Version) -> list[str]:
@@ -96,9 +112,8 @@ def _curve(versions: list[Version]) -> str:
     y = Axis(low=0.0 if low < 0.5 else 0.5, high=1.0, show=lambda value: f"{100 * value:.0f} %")
     served = [(float(v.number), v.accuracy) for v in versions if v.state == "current" and v.accuracy is not None]
     label = f"Held-out accuracy of {len(points)} versions"
-    return (
-        f'<div class="half">{plot(label, x, y, [Line(name="accuracy", points=points, dots=True)], marks=served)}</div>'
-    )
+    figure = plot(label, x, y, [Line(name="accuracy", points=points, dots=True)], marks=served)
+    return f'<div>{figure}<p class="note">Each was judged on what was recent then; ▼ is served.</p></div>'
 
 
 def _whole(value: float) -> str:

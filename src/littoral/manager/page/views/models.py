@@ -18,7 +18,7 @@ def show(visit: Visit) -> str:
     if not models:
         body = empty("No models yet. Make one over the service, then send it samples:", code(_HOW))
     else:
-        heads = ["model", "task", Num("served"), Num("held-out accuracy"), Num("accuracy now"), Num("samples"),
+        heads = ["model", "task", Num("served"), Num("held-out accuracy"), Num("answered right"), Num("samples"),
                  "last update"]  # fmt: skip
         body = table("Models", heads, (_row(visit, model) for model in models))
     return heading("Models") + f'<div class="card">{body}</div>'

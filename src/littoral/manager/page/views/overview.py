@@ -20,8 +20,8 @@ _SIGNS = (
 def show(visit: Visit) -> str:
     """Everything at a glance."""
     newest = section("Newest runs", runs_table(visit, listed(visit, 5)), aside=link("/runs", "all runs"))
-    happened = section("What happened", events_list(visit, 8), aside=link("/events", "all events"))
-    return heading("Overview") + _figures(visit) + _continuums(visit) + f'<div class="pair">{newest}{happened}</div>'
+    happened = section("What happened", events_list(visit, 8, brief=True), aside=link("/events", "all events"))
+    return heading("Overview") + _figures(visit) + newest + _continuums(visit) + happened
 
 
 def _figures(visit: Visit) -> str:

@@ -26,7 +26,7 @@ from littoral.manager.page.plots import Axis, Line, Rule, legend, plot, time_spa
 from littoral.manager.page.strips import gantt, misses
 from littoral.manager.page.view import BASE, Fields, Said, View, Visit
 from littoral.manager.page.views.runs import now, state_of
-from littoral.manager.runs import ENDED, Run, RunState
+from littoral.manager.runs import ENDED, Progress, Run, RunState
 from littoral.units import show_duration, show_rate
 
 _LINKS = 6  # that are drawn: those that carried most
@@ -63,18 +63,32 @@ def _figures(run: Run) -> str:
     if progress is None:
         waits = "It waits for its turn." if run.state is RunState.QUEUED else run.reason or "Nothing is known yet."
         return f'<p class="note">{escape(waits)}</p>'
-    left = seconds(progress.eta_s) if run.state is RunState.RUNNING else NONE
-    speed = NONE if progress.samples_per_s is None else f"{progress.samples_per_s:,.0f}"
-    predicted = f"{show_duration(progress.predicted_s)} planned" if progress.predicted_s else ""
-    why = f'<p class="note">Ended: {escape(run.reason)}.</p>' if run.state in ENDED and run.reason else ""
-    return why + bar(progress.share, "progress") + tiles(
-        ("Done", percent(progress.share), f"{progress.epochs:.1f} epochs"),
-        ("Left", left, "about, at the present speed"),
+    predicted = f"{show_duration(progress.predicted_s)} planned for all" if progress.predicted_s else ""
+    most = round(progress.epochs / progress.share) if progress.share else 0
+    return _standing(run, progress.share) + tiles(
+        ("Epochs", f"{progress.epochs:.1f}", f"of at most {most}" if most else ""),
+        _left(run, progress),
         ("Accuracy", percent(progress.accuracy), "on data it has not seen"),
         ("Time", seconds(progress.time_s), predicted),
-        ("Speed", speed, "samples/s"),
+        ("Speed", _speed(progress), "samples/s"),
         ("Deadlines missed", str(progress.missed), "of apps beside it"),
     )  # fmt: skip
+
+
+def _standing(run: Run, share: float) -> str:
+    if run.state not in ENDED:
+        return bar(share, "progress")
+    return f'<p class="note">Ended: {escape(run.reason)}.</p>' if run.reason else ""
+
+
+def _left(run: Run, progress: Progress) -> tuple[str, str, str]:
+    if run.ended is None or run.started is None:
+        return "Left", seconds(progress.eta_s), "at the present speed"
+    return "Took", seconds(run.ended - run.started), "by our clock"
+
+
+def _speed(progress: Progress) -> str:
+    return NONE if progress.samples_per_s is None else f"{progress.samples_per_s:,.0f}"
 
 
 # -- plots ------------------------------------------------------------------------------------------------------------
@@ -110,14 +124,14 @@ def _links(course: Course) -> str:
         return section("Link rates", empty("Nothing was sent yet."))
     width = course.sent.width
     bins = int(course.now / width) or 1
-    rates = {name: [amount / width for amount in course.sent.amounts[name][:bins]] for name in names}
+    rates = {name: [8 * amount / width for amount in course.sent.amounts[name][:bins]] for name in names}
     top = max(max(row) for row in rates.values()) or 1.0
-    y = Axis(low=0.0, high=top, show=lambda value: show_rate(value) if value else "0")
+    y = Axis(low=0.0, high=top, show=lambda value: show_rate(value / 8) if value else "0")
     lines = [
         Line(name=_arrow(name), points=[(i * width, rate) for i, rate in enumerate(row)], look=look, stairs=True)
         for look, (name, row) in enumerate(rates.items())
     ]
-    label = f"Rates of {len(names)} links over time, at most {show_rate(top)}"
+    label = f"Rates of {len(names)} links over time, at most {show_rate(top / 8)}"
     rest = len(course.sent.amounts) - len(names)
     note = f'<p class="note">The {len(names)} that carried most, of {len(names) + rest}.</p>' if rest else ""
     figure = plot(label, time_span(course.now), y, lines)
@@ -148,7 +162,7 @@ def _story(course: Course) -> str:
         f"<li><time>{show_duration(event['t'])}</time> {escape(told(event))}</li>"
         for event in list(course.happened)[-40:][::-1]
     )
-    return section("What happened", f'<ul class="story">{lines}</ul>')
+    return section("What happened", f'<ul class="story short">{lines}</ul>')
 
 
 def told(event: dict[str, Any]) -> str:
@@ -156,8 +170,6 @@ def told(event: dict[str, Any]) -> str:
     match event["event"]:
         case "EpochFinished":
             return f"epoch {event['epoch'] + 1} is done"
-        case "Checkpointed":
-            return "a checkpoint was written"
         case "NodeLost":
             return f"{event['node']} was found lost: {event['reason']}"
         case "NodeReturned":

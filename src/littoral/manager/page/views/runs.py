@@ -8,7 +8,7 @@ from html import escape
 from littoral.manager.page.pieces import NONE, Num, ago, badge, bar, code, empty, heading, link, percent, seconds, table
 from littoral.manager.page.view import BASE, View, Visit
 from littoral.manager.paging import Window
-from littoral.manager.runs import Run, RunState
+from littoral.manager.runs import ENDED, Run, RunState
 
 _PAGE = 25
 
@@ -49,12 +49,20 @@ def state_of(run: Run) -> str:
 
 def _row(visit: Visit, run: Run) -> list[str]:
     progress = run.progress
-    done = NONE if progress is None else bar(progress.share, f"run {run.number}") + percent(progress.share, 0)
     left = seconds(progress.eta_s) if progress and run.state is RunState.RUNNING else NONE
     name = link(f"/runs/{run.number}", f"{run.number} · {run.name}")
     world = f' <span class="soft">{escape(run.world)}</span>'
     accuracy = percent(progress.accuracy if progress else None)
-    return [name + world, state_of(run), done, left, accuracy, ago(run.started or run.created, visit.now)]
+    return [name + world, state_of(run), _done(run), left, accuracy, ago(run.started or run.created, visit.now)]
+
+
+def _done(run: Run) -> str:
+    """A share while it runs; then how much it took, since a target may be reached early."""
+    if run.progress is None or not run.progress.total_samples:
+        return NONE
+    if run.state in ENDED:
+        return f"{run.progress.epochs:.1f}&nbsp;epochs"
+    return bar(run.progress.share, f"run {run.number}") + percent(run.progress.share, 0)
 
 
 def _state(visit: Visit) -> RunState | None:

@@ -12,6 +12,7 @@ from littoral.manager.page.view import Fields, Said, View, Visit
 from littoral.manager.page.written import plain
 from littoral.manager.trigger_kinds import KINDS
 from littoral.manager.trigger_rows import Signal, TriggerRow
+from littoral.units import show_duration
 
 _POINTS = 400  # of a signal that are drawn
 
@@ -34,7 +35,7 @@ def show(visit: Visit) -> str:
 
 def _card(visit: Visit, row: TriggerRow) -> str:
     signal = _signal(visit, row)
-    settings = ", ".join(f"{key} {_brief(value)}" for key, value in row.settings.items())
+    settings = ", ".join(_setting(key, value) for key, value in row.settings.items() if value not in ({}, None))
     state = badge("on", "running") if row.enabled else badge("off", "queued")
     title = f"{row.number} · {row.kind} on {row.model}"
     about = f'<p class="note">{link(f"/models/{row.model}", row.model)} · {escape(settings)}</p>'
@@ -43,8 +44,10 @@ def _card(visit: Visit, row: TriggerRow) -> str:
     )
 
 
-def _brief(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else json.dumps(value) if isinstance(value, dict) else str(value)
+def _setting(key: str, value: object) -> str:
+    if key.endswith("_s") and isinstance(value, int | float):
+        return f"{key[:-2].replace('_', ' ')} {show_duration(value)}"
+    return f"{key.replace('_', ' ')} {json.dumps(value) if isinstance(value, dict) else value}"
 
 
 def _signal(visit: Visit, row: TriggerRow) -> list[Signal]:
