@@ -20,6 +20,7 @@ from littoral.reports.outline import Outline, Place, Tie, outline_of
 from littoral.units import show_rate
 
 LINE, HEAD, PAD, GAP = 19, 30, 12, 26
+_BETWEEN = 16  # tiers
 _MOST = 9  # devices of a site that are shown
 _LETTER = 6.6
 _NOBODY = Plan(
@@ -71,14 +72,14 @@ def _drawn(
         if places:
             top, y = y, _lay_out(paper, places, outline, continuum, known, loads, y, boxes)
             bands += _band(paper, tier, top, y)
-            y += 10
+            y += _BETWEEN
     curves = "".join(_curve(tie, boxes, loads) for tie in outline.ties) if paper.curves else ""
     sites = "".join(_site(box) for box in boxes.values())
     kind = "wide" if paper.curves else "narrow"
     working = sum(device.state == "working" for device in known.values())
     label = f"Continuum {continuum.name}: {len(known)} devices, {working} working"
     return (
-        f'<svg class="graph {kind}" viewBox="0 0 {paper.width:.0f} {y - 10:.0f}" role="img" '
+        f'<svg class="graph {kind}" viewBox="0 0 {paper.width:.0f} {y - _BETWEEN:.0f}" role="img" '
         f'aria-label="{escape(label)}">{bands}{curves}{sites}</svg>'
     )
 
@@ -124,7 +125,7 @@ def _rows(
     stores = [store for store in continuum.stores if store.site in place.members]
     rows += [_store(store.name, store.samples, width) for store in stores[:2]]
     inner = loads.rate(place.members[0], place.members[0])
-    rows += [_text("detail", 14, 13, _cut(f"inside: {show_rate(inner)} now", width))] if inner else []
+    rows += [_text("detail", 4, 13, _cut(f"inside: {show_rate(inner)} now", width))] if inner else []
     return rows + [_tie(tie, loads, place, outline, width) for tie in outline.ties if tie.low == place.title]
 
 
@@ -136,13 +137,13 @@ def _device(record: DeviceRecord, busy: float, width: float) -> str:
     share = min(1.0, busy)
     strikes = f" · {'✕' * record.strikes}" if record.strikes else ""
     apps = f" · {', '.join(record.apps)}" if record.apps else ""
-    right = f"{100 * share:.0f} %" if record.state == "working" else "" if record.state == "idle" else record.state
-    gauge = _gauge(share, width) if record.state == "working" else ""
+    gauge = _gauge(share, width) if record.state == "working" and share else ""
+    right = f"{100 * share:.0f} %" if gauge else "" if record.state == "idle" else record.state
     title = f"{record.name}: {record.state}, {record.kind}, {record.strikes} strikes{apps}"
     return (
         f"<g><title>{escape(title)}</title>{_sign(record.state)}"
-        f"{_text('device', 22, 13, _cut(f'{record.name}{strikes}{apps}', width - 92))}{gauge}"
-        f'<text class="load" x="{width - 10:.0f}" y="13" text-anchor="end">{right}</text></g>'
+        f"{_text('device', 22, 13, _cut(f'{record.name}{strikes}{apps}', width - 104))}{gauge}"
+        f'<text class="load" x="{width - 20:.0f}" y="13" text-anchor="end">{right}</text></g>'
     )
 
 
@@ -155,7 +156,7 @@ def _sign(state: str) -> str:
 
 
 def _gauge(share: float, width: float) -> str:
-    left = width - 84
+    left = width - 96
     return (
         f'<rect class="ground" x="{left:.0f}" y="6" width="40" height="6" rx="3"/>'
         f'<rect class="gauge" x="{left:.0f}" y="6" width="{40 * share:.1f}" height="6" rx="3"/>'

@@ -13,7 +13,6 @@ from littoral.manager.page.pieces import (
     bar,
     button,
     code,
-    empty,
     folded,
     heading,
     link,
@@ -22,14 +21,13 @@ from littoral.manager.page.pieces import (
     section,
     tiles,
 )
-from littoral.manager.page.plots import Axis, Line, Rule, legend, plot, time_span
-from littoral.manager.page.strips import gantt, misses
+from littoral.manager.page.run_plots import accuracy, busy, links, missed
 from littoral.manager.page.view import BASE, Fields, Said, View, Visit
 from littoral.manager.page.views.runs import now, state_of
 from littoral.manager.runs import ENDED, Progress, Run, RunState
-from littoral.units import show_duration, show_rate
+from littoral.units import show_duration
 
-_LINKS = 6  # that are drawn: those that carried most
+_NEWEST = 12  # happenings that are shown at once
 _TAIL = 16 * 1024  # bytes of a log
 
 
@@ -41,9 +39,7 @@ def show(visit: Visit) -> str:
         f"{link(f'/runs?job={run.job}', f'job {run.job}')} · {escape(run.world)} · began {ago(run.started, visit.now)}"
     )
     top = heading(f"Run {run.number} · {run.name}", state_of(run), *_buttons(visit, run), note=note)
-    plots = "".join(
-        (_accuracy(visit, run, course), _busy(visit, run, course), _links(course), _missed(visit, run, course))
-    )
+    plots = accuracy(visit, run, course) + busy(visit, run, course) + links(course) + missed(visit, run, course)
     return f'{top}{_figures(run)}<div class="pair">{plots}</div>{_story(course)}{_log(visit, run)}'
 
 
@@ -91,78 +87,20 @@ def _speed(progress: Progress) -> str:
     return NONE if progress.samples_per_s is None else f"{progress.samples_per_s:,.0f}"
 
 
-# -- plots ------------------------------------------------------------------------------------------------------------
-
-
-def _accuracy(visit: Visit, run: Run, course: Course) -> str:
-    if not course.accuracy:
-        return section("Accuracy", empty("No evaluation yet."))
-    target = visit.manager.jobs.get(run.job).document.get("target", {})
-    goal = target.get("accuracy") if isinstance(target, dict) else None
-    rules = [Rule(y=float(goal), name="target")] if isinstance(goal, int | float) else []
-    low = min(accuracy for _, accuracy in course.accuracy)
-    y = Axis(low=0.0 if low < 0.5 else 0.5, high=1.0, show=lambda value: f"{100 * value:.0f} %")
-    t, last = course.accuracy[-1]
-    label = f"Accuracy against time: {100 * last:.1f} % after {show_duration(t)}"
-    line = Line(name="accuracy", points=course.accuracy, dots=True)
-    return section("Accuracy", plot(label, time_span(course.now), y, [line], rules), id="accuracy")
-
-
-def _busy(visit: Visit, run: Run, course: Course) -> str:
-    if not course.busy.amounts:
-        return section("Who was busy", empty("Nobody has computed yet."))
-    follower = visit.manager.launcher.following(run.number)
-    devices = follower.devices if follower else {}
-    label = f"Gantt chart of {len(course.busy.amounts)} nodes over {show_duration(course.now)}"
-    chart = gantt(label, time_span(course.now), course.busy, devices)
-    return section("Who was busy", chart, '<p class="note">The darker, the larger the share of time.</p>', id="gantt")
-
-
-def _links(course: Course) -> str:
-    names = [name for name in course.sent.totals() if not name.startswith(">")][:_LINKS]
-    if not names:
-        return section("Link rates", empty("Nothing was sent yet."))
-    width = course.sent.width
-    bins = int(course.now / width) or 1
-    rates = {name: [8 * amount / width for amount in course.sent.amounts[name][:bins]] for name in names}
-    top = max(max(row) for row in rates.values()) or 1.0
-    y = Axis(low=0.0, high=top, show=lambda value: show_rate(value / 8) if value else "0")
-    lines = [
-        Line(name=_arrow(name), points=[(i * width, rate) for i, rate in enumerate(row)], look=look, stairs=True)
-        for look, (name, row) in enumerate(rates.items())
-    ]
-    label = f"Rates of {len(names)} links over time, at most {show_rate(top / 8)}"
-    rest = len(course.sent.amounts) - len(names)
-    note = f'<p class="note">The {len(names)} that carried most, of {len(names) + rest}.</p>' if rest else ""
-    figure = plot(label, time_span(course.now), y, lines)
-    return section("Link rates", figure, legend([(line.name, line.look) for line in lines]), note, id="links")
-
-
-def _arrow(name: str) -> str:
-    return name.replace(">", " → ")
-
-
-def _missed(visit: Visit, run: Run, course: Course) -> str:
-    apps = visit.manager.jobs.order(run.job)[0].continuum.get("apps") or []
-    names = [str(app["name"]) for app in apps]
-    if not names:
-        return section("Deadlines", empty("No apps run beside this job."))
-    total = sum(course.missed.totals().values())
-    figure = misses(f"{total:.0f} missed deadlines over time", time_span(course.now), course.missed, names)
-    return section("Deadlines missed", figure, f'<p class="note">{total:.0f} in all.</p>', id="missed")
-
-
 # -- words ------------------------------------------------------------------------------------------------------------
 
 
 def _story(course: Course) -> str:
     if not course.happened:
         return ""
-    lines = "".join(
-        f"<li><time>{show_duration(event['t'])}</time> {escape(told(event))}</li>"
-        for event in list(course.happened)[-40:][::-1]
-    )
-    return section("What happened", f'<ul class="story short">{lines}</ul>')
+    lines = [f"<li><time>{show_duration(event['t'])}</time> {escape(told(event))}</li>" for event in course.happened]
+    newest, older = lines[::-1][:_NEWEST], lines[::-1][_NEWEST:]
+    rest = folded("older", f"{len(older)} earlier", _list(older)) if older else ""
+    return section("What happened", _list(newest), rest)
+
+
+def _list(lines: list[str]) -> str:
+    return f'<ul class="story short">{"".join(lines)}</ul>'
 
 
 def told(event: dict[str, Any]) -> str:
