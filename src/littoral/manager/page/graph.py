@@ -22,6 +22,7 @@ from littoral.units import show_rate
 LINE, HEAD, PAD, GAP = 19, 30, 12, 26
 _BETWEEN = 16  # tiers
 _MOST = 9  # devices of a site that are shown
+_TIES = 4  # links of a site that are written
 _LETTER = 6.6
 _NOBODY = Plan(
     planner="", strategy="", workers=(), epochs=1,
@@ -73,8 +74,9 @@ def _drawn(
             top, y = y, _lay_out(paper, places, outline, continuum, known, loads, y, boxes)
             bands += _band(paper, tier, top, y)
             y += _BETWEEN
-    curves = "".join(_curve(tie, boxes, loads) for tie in outline.ties) if paper.curves else ""
+    curves = "".join(_curve(tie, boxes, loads) for tie in outline.ties if _drawn_as_curve(tie, outline, loads))
     sites = "".join(_site(box) for box in boxes.values())
+    curves = curves if paper.curves else ""
     kind = "wide" if paper.curves else "narrow"
     working = sum(device.state == "working" for device in known.values())
     label = f"Continuum {continuum.name}: {len(known)} devices, {working} working"
@@ -89,7 +91,7 @@ def _lay_out(
     known: Mapping[str, DeviceRecord], loads: Loads, y: float, boxes: dict[str, _Box],
 ) -> float:  # fmt: skip
     """Put a tier's sites in rows of boxes from ``y`` down; where the tier ends."""
-    columns = min(len(places), paper.columns)
+    columns = min(len(places), 3 if paper.curves and len(places) in (3, 5, 6) else paper.columns)
     room = (paper.width - paper.gutter - 2 * PAD) / columns
     y += PAD + (0 if paper.curves else 20)
     for first in range(0, len(places), columns):
@@ -126,7 +128,7 @@ def _rows(
     rows += [_store(store.name, store.samples, width) for store in stores[:2]]
     inner = loads.rate(place.members[0], place.members[0])
     rows += [_text("detail", 4, 13, _cut(f"inside: {show_rate(inner)} now", width))] if inner else []
-    return rows + [_tie(tie, loads, place, outline, width) for tie in outline.ties if tie.low == place.title]
+    return rows + _ties(place, width, outline, loads)
 
 
 def _first(record: DeviceRecord) -> tuple[int, str]:
@@ -168,7 +170,17 @@ def _store(name: str, samples: int, width: float) -> str:
     return f"<g>{sign}{_text('detail', 22, 13, _cut(f'{name}: {samples:,} samples', width - 20))}</g>"
 
 
-def _tie(tie: Tie, loads: Loads, place: Place, outline: Outline, width: float) -> str:
+def _ties(place: Place, width: float, outline: Outline, loads: Loads) -> list[str]:
+    """The links to sites above and beside, those in use first."""
+    ties = sorted(
+        (tie for tie in outline.ties if tie.low == place.title), key=lambda tie: -_carried(tie, loads, outline)
+    )
+    rows = [_tie(tie, loads, outline, width) for tie in ties[:_TIES]]
+    more = len(ties) - len(rows)
+    return rows + ([_text("detail", 4, 13, f"and {more} more links")] if more else [])
+
+
+def _tie(tie: Tie, loads: Loads, outline: Outline, width: float) -> str:
     now = _carried(tie, loads, outline)
     text = f"{tie.label} · now {show_rate(now)}" if now else tie.label
     kind = "detail lit" if now else "detail"
@@ -192,6 +204,11 @@ def _site(box: _Box) -> str:
 
 
 # -- links ------------------------------------------------------------------------------------------------------------
+
+
+def _drawn_as_curve(tie: Tie, outline: Outline, loads: Loads) -> bool:
+    """All of them, or in a mesh, where they would hide each other, those in use."""
+    return len(outline.ties) <= 2 * len(outline.places) or _carried(tie, loads, outline) > 0
 
 
 def _curve(tie: Tie, boxes: Mapping[str, _Box], loads: Loads) -> str:

@@ -81,7 +81,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     """
     span = (high - low) or 1.0
     raw = span / about
-    power = 10 ** math.floor(math.log10(raw))
+    power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)
     first = math.ceil(low / step - 1e-9)
     return [round(n * step, 12) for n in range(first, math.floor(high / step + 1e-9) + 1)]
