@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,6 +51,7 @@ def serve(
     token_file: Annotated[
         Path | None, typer.Option(help="Write the first token here instead of showing it.", dir_okay=False)
     ] = None,
+    page: Annotated[bool, typer.Option(help="Also serve the page, where NiceGUI is installed.")] = True,
 ) -> None:
     """Serve a data folder over HTTP until Ctrl-C or SIGTERM; runs are checkpointed, and go on at the next start."""
     _need("fastapi", "uvicorn", "httpx", "prometheus_client")
@@ -71,7 +73,7 @@ def serve(
         _show_first(first_token(manager), token_file or (data / FILE if log == "json" else None), tell)
     elif certificate is None:
         tell("littoral: note: without --certificate and --key, tokens cross the network readable")
-    serve_manager(manager, listening, tell)
+    serve_manager(manager, listening, tell, page=page and find_spec("nicegui") is not None)
 
 
 def _show_first(secret: str | None, file: Path | None, tell: Callable[[str], None]) -> None:
@@ -144,8 +146,6 @@ def _opened(data: Path) -> Manager:
 
 
 def _need(*packages: str) -> None:
-    from importlib.util import find_spec
-
     for package in packages:
         if find_spec(package) is None:
             raise MissingExtra(package, "serve", "the manager")

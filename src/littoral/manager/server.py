@@ -54,8 +54,8 @@ class _Server(uvicorn.Server):
         self._manager.closing.set()
 
 
-def serve(manager: Manager, listening: Listening, tell: Callable[[str], None]) -> None:
-    """Serve until asked to end. ``tell`` is told the address."""
+def serve(manager: Manager, listening: Listening, tell: Callable[[str], None], *, page: bool = False) -> None:
+    """Serve until asked to end, with the page if asked for. ``tell`` is told the address."""
     if listening.beyond_loopback and not manager.tokens.any():
         remedy = f"make one first: littoral token create NAME --data {manager.folder}"
         raise InputError(f"there is no token, and {listening.host} is not loopback", remedy=remedy)
@@ -65,8 +65,9 @@ def serve(manager: Manager, listening: Listening, tell: Callable[[str], None]) -
             address = _address(manager, listening, sock.getsockname()[1])
             write_address(manager.folder, address)
             tell(f"serving {manager.folder} at {address.url}")
+            app = make_app(manager, page=page, secure=listening.certificate is not None)
             config = uvicorn.Config(
-                make_app(manager), log_config=None, access_log=False, timeout_graceful_shutdown=_FINISH_S,
+                app, log_config=None, access_log=False, timeout_graceful_shutdown=_FINISH_S,
                 ssl_certfile=listening.certificate, ssl_keyfile=listening.key,
             )  # fmt: skip
             _Server(manager, config).run(sockets=[sock])

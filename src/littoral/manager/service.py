@@ -20,8 +20,8 @@ from littoral.manager.routes import routers
 _TITLE = "Littoral manager"
 
 
-def make_app(manager: Manager) -> FastAPI:
-    """The service of a manager; the manager is started and stopped with it."""
+def make_app(manager: Manager, *, page: bool = False, secure: bool = False) -> FastAPI:
+    """The service of a manager; the manager is started and stopped with it. ``secure``: it is served over TLS."""
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
@@ -40,6 +40,10 @@ def make_app(manager: Manager) -> FastAPI:
     app.add_middleware(Observed, metrics=app.state.metrics)
     for router in routers(manager):
         app.include_router(router)
+    if page:
+        from littoral.manager.page.install import install  # late: NiceGUI takes a second
+
+        install(app, manager, secure=secure)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
 

@@ -99,6 +99,12 @@ class Tokens:
             return None
         return _token(row)
 
+    def with_id(self, id: str) -> Token | None:
+        """The token of that id, for who has shown its secret before; None unless it is valid now."""
+        with self._database.read() as connection:
+            row = connection.execute("SELECT * FROM tokens WHERE id = ?", (id,)).fetchone()
+        return _token(row) if row is not None and self._valid(row) else None
+
     def listed(self, window: Window) -> Page[Token]:
         """All of them, by name, also expired and revoked ones."""
         with self._database.read() as connection:
