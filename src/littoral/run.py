@@ -104,7 +104,7 @@ def run_plan(
                 if supervisor.strikes != strikes:
                     keep.change_strikes(partial(supervisor.strikes.rebased, strikes))
                     strikes = supervisor.strikes
-    result = tally.result()
+    result = tally.result() | {"forecasts": supervisor.forecasts()}
     keep.finish(result)
     return result
 
