@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,9 @@ from trials import known
 SHARES = (0.25, 0.5, 0.75)  # of the training that was needed: when forecasts are looked at
 SHORT_OF_END = 0.01  # so much below where a curve ends is the target that is foretold
 ENOUGH = 0.003  # accuracy that may be given up
-PATIENCES = (3, 5, 10)
+PATIENCES, LONGER = (3, 5, 10), (8, 12, 15, 20)
+GAIN, GAINS = 0.002, (0.0005, 0.001, 0.002, 0.003, 0.005)
+FEW = 300  # validation samples: noisy
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,8 @@ def watch(curve: Sequence[float], monitor: AccuracyMonitor) -> int:
 Rule = Callable[[Sequence[float]], int]  # epochs that are trained of a curve
 
 
-def by_monitor(curve: Sequence[float]) -> int:
-    return watch(curve, AccuracyMonitor(most_epochs=len(curve)))
+def by_monitor(curve: Sequence[float], *, gain: float = GAIN) -> int:
+    return watch(curve, AccuracyMonitor(most_epochs=len(curve), gain=gain))
 
 
 def by_patience(curve: Sequence[float], *, patience: int) -> int:
@@ -104,13 +106,40 @@ def outcome(curve: Curve, rule: Rule) -> Outcome:
 
 def stopping(curves: Sequence[Curve]) -> str:
     """Markdown: every rule's epochs saved and accuracy given up."""
-    lines = ["| rule | epochs saved, % | given up: of the best | of the last | held out | over 1 point given up |"]
-    lines.append("|---|---|---|---|---|---|")
-    for name, rule in RULES.items():
-        outcomes = [outcome(curve, rule) for curve in curves]
+    return _outcomes({name: [outcome(curve, rule) for curve in curves] for name, rule in RULES.items()}, "rule")
+
+
+def kinds(curves: Sequence[Curve]) -> str:
+    """Markdown: the monitor on each kind of curve."""
+    groups: dict[str, list[Outcome]] = {}
+    for curve in curves:
+        groups.setdefault(kind(curve.setting), []).append(outcome(curve, by_monitor))
+    return _outcomes(dict(sorted(groups.items())), "curves")
+
+
+def trading(curves: Sequence[Curve]) -> str:
+    """Markdown: the monitor with other gains, and longer patience."""
+    rules: dict[str, Rule] = {f"monitor, gain {gain:g}": partial(by_monitor, gain=gain) for gain in GAINS}
+    rules |= {f"patience {count}": partial(by_patience, patience=count) for count in LONGER}
+    return _outcomes({name: [outcome(curve, rule) for curve in curves] for name, rule in rules.items()}, "rule")
+
+
+def kind(setting: Setting) -> str:
+    """What is special about a curve, or the data set."""
+    if setting.change:
+        return "warm-started"
+    if setting.wrong:
+        return "wrong labels"
+    return "few validation samples" if setting.judged < FEW else setting.task
+
+
+def _outcomes(groups: Mapping[str, Sequence[Outcome]], head: str) -> str:
+    lines = [f"| {head} | n | epochs saved, % | given up: of the best | of the last | held out | over a point |"]
+    lines.append("|---" * 7 + "|")
+    for name, outcomes in groups.items():
         cells = [spread(100 * getattr(o, field) for o in outcomes) for field in ("saved", "best", "last", "held_out")]
         much = sum(o.best > 0.01 for o in outcomes)
-        lines.append(f"| {name} | " + " | ".join(cells) + f" | {much} of {len(outcomes)} |")
+        lines.append(f"| {name} | {len(outcomes)} | " + " | ".join(cells) + f" | {much} |")
     return "\n".join(lines)
 
 
@@ -189,4 +218,4 @@ def _errors(told: Sequence[Foretold]) -> str:
 def spread(values: Iterable[float]) -> str:
     """Mean and standard deviation."""
     given = list(values)
-    return f"{statistics.mean(given):.2f} ± {statistics.stdev(given):.2f}"
+    return f"{statistics.mean(given):.2f} ± {statistics.pstdev(given):.2f}"

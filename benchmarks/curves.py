@@ -2,10 +2,11 @@
 
     python benchmarks/curves.py record --out FILE [--data FOLDER] [--caltech FOLDER] [--jobs N] [--part K/N]
                                        [--device cuda]
-    python benchmarks/curves.py study FILE
+    python benchmarks/curves.py study FILE [--of tune]
 
 ``record`` trains some seventy settings for real (``curve_recording.py``) and appends each curve to FILE (JSON lines);
-started again, it does what is missing. Digits need scikit-learn; the others the folder of their data.
+started again, it does what is missing. Digits need scikit-learn; the others the folder of their data. ``study`` replays
+the curves that no constant was tuned on (``curve_study.py``).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from curve_recording import record, settings, work
+from curve_recording import TEST, TUNE, record, settings, work
 from trials import perform
 
 
@@ -36,6 +37,20 @@ def record_all(asked: argparse.Namespace) -> None:
     perform(partial(record, folders=here, device=asked.device), keys, asked.out, jobs=asked.jobs)
 
 
+def study(path: Path, part: str) -> str:
+    """Markdown tables."""
+    from curve_study import forecasting, kinds, read, stopping, trading
+
+    curves = read(path, part)
+    tables = {
+        f"When to stop: {len(curves)} curves, mean ± standard deviation, points of accuracy": stopping(curves),
+        "By kind of curve, the monitor": kinds(curves),
+        "What a larger or smaller gain buys": trading(curves),
+        "Forecasts of the epochs needed, in shares of these": forecasting(curves),
+    }
+    return "\n\n".join(f"{title}\n\n{table}" for title, table in tables.items())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     acts = parser.add_subparsers(dest="act", required=True)
@@ -47,8 +62,11 @@ def main() -> None:
     recording.add_argument("--jobs", type=int, default=os.cpu_count())
     recording.add_argument("--part", default="1/1", help="such as 2/3: every third curve, from the second on")
     recording.add_argument("--device", default="cpu")
+    studying = acts.add_parser("study", help="replay the curves to the monitor and to simpler rules")
+    studying.add_argument("file", type=Path)
+    studying.add_argument("--of", choices=[TEST, TUNE], default=TEST, help="which curves")
     asked = parser.parse_args()
-    record_all(asked)
+    record_all(asked) if asked.act == "record" else print(study(asked.file, asked.of))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from littoral.errors import InputError
@@ -23,10 +24,11 @@ RESAMPLED = 60
 LEVEL = 0.9
 _NOISE = 0.002  # of an accuracy: closer shapes are as good as each other
 _RECENT = 4.0  # times what a third of the points weighs, the next weighs
+_PARAMETERS = 3  # that a fit bends to the noise: as much is missing from its residuals
 _FURTHEST = 400  # evaluations that are looked ahead at most
 _SPEEDS = np.geomspace(0.02, 8.0, 40)  # of powers and exponentials
-_STEEPNESS = np.geomspace(0.05, 8.0, 24)  # of logistic curves
-_MIDDLES = np.linspace(-1.0, 3.0, 33)  # of these, in epochs so far
+_STEEPNESS = np.geomspace(0.1, 4.0, 32)  # of logistic curves
+_MIDDLES = np.linspace(-0.5, 2.0, 76)  # of these, in epochs so far
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +101,7 @@ class AccuracyMonitor:
         if forecast is None:
             return ""
         if self.target is not None:
-            return "target" if self.accuracies[-1] >= self.target else ""
+            return "target" if np.median(self.accuracies[-FEWEST:]) >= self.target else ""
         return "plateau" if self.epochs[-1] >= forecast.epochs and not self._gained() else ""
 
     def _gained(self) -> bool:
@@ -109,31 +111,31 @@ class AccuracyMonitor:
         return not before or max(self.accuracies) > max(before) + self.gain
 
     def _forecast(self) -> Forecast:
-        k, y, ahead = np.array(self.epochs), np.array(self.accuracies), self._ahead()
-        rng = np.random.default_rng((self.seed, len(k)))
-        trust = _trust(k, y)
-        shapes = [_fit(name, k, y[None]) for name in SHAPES]
-        fitted, trend = (np.tensordot(trust, [shape.at(e)[0] for shape in shapes], 1) for e in (k, ahead))
-        residuals = y - fitted
-        again = np.clip(fitted + rng.choice(residuals, (self.resampled, len(k))), 0.0, 1.0)
-        chosen = rng.choice(len(SHAPES), self.resampled, p=trust)
-        trends = np.concatenate(
-            [_fit(name, k, again[chosen == i]).at(ahead) for i, name in enumerate(SHAPES) if (chosen == i).any()]
-        )
+        ahead = self._ahead()
+        futures, final = self._futures(ahead)
         if self.target is not None:
-            epochs, ends = self._reaching(trend[None], ahead)[0], self._reaching(trends, ahead)
+            ends = _first(self._reached(futures), ahead)
+            epochs = float(np.median(ends))
         else:
-            noise = rng.choice(residuals[len(k) // 2 :], trends.shape)
-            left = self._left(trends + noise)
-            epochs, ends = (
-                _first(left.mean(axis=0, keepdims=True) < self.gain, ahead)[0],
-                _first(left < self.gain, ahead),
-            )
+            left = self._left(futures)
+            ends = _first(left < self.gain, ahead)
+            epochs = float(_first(left.mean(axis=0, keepdims=True) < self.gain, ahead)[0])
         low, high = np.quantile(ends, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
-        epochs = float(epochs)
-        return Forecast(
-            epochs=epochs, low=min(float(low), epochs), high=max(float(high), epochs), final=float(trend[-1])
-        )
+        return Forecast(epochs=epochs, low=min(float(low), epochs), high=max(float(high), epochs), final=final)
+
+    def _futures(self, ahead: Floats) -> tuple[Floats, float]:
+        """Accuracies that may follow, one row each, beginning with the present one; and the last one of the fit."""
+        k, y = np.array(self.epochs), np.array(self.accuracies)
+        trust, rng = _trust(k, y), np.random.default_rng((self.seed, len(k)))
+        fits = [_fit(name, k, y[None]) for name in SHAPES]
+        fitted, final = (trust @ [fit.at(epochs)[0] for fit in fits] for epochs in (k, ahead[-1:]))
+        residuals = (y - fitted) * np.sqrt(len(k) / max(1, len(k) - _PARAMETERS))
+        again = np.clip(fitted + rng.choice(residuals, (self.resampled, len(k))), 0.0, 1.0)
+        parts = np.split(again, np.cumsum(rng.multinomial(self.resampled, trust))[:-1])
+        trends = np.concatenate([_fit(name, k, part).at(ahead) for name, part in zip(SHAPES, parts, strict=True)])
+        futures = trends + rng.choice(residuals[len(k) // 2 :], trends.shape)
+        futures[:, 0] = y[-1]
+        return futures, float(final[0])
 
     def _ahead(self) -> Floats:
         """When evaluations may follow: now, then as often as so far, to the last epoch that is allowed."""
@@ -141,16 +143,15 @@ class AccuracyMonitor:
         each = (now - self.epochs[0]) / (len(self.epochs) - 1)
         return np.linspace(now, last, min(_FURTHEST, 1 + int(np.ceil((last - now) / each))))
 
-    def _reaching(self, trends: Floats, ahead: Floats) -> Floats:
-        """When each trend reaches the target."""
-        if self.target is None or max(self.accuracies) >= self.target:
-            return np.full(len(trends), ahead[0])
-        return _first(trends >= self.target, ahead)
+    def _reached(self, futures: Floats) -> NDArray[np.bool_]:
+        """At which evaluations the median of the last three of each future is at the target."""
+        before = np.broadcast_to(self.accuracies[-FEWEST:-1], (len(futures), FEWEST - 1))
+        threes = sliding_window_view(np.concatenate([before, futures], axis=1), FEWEST, axis=1)
+        return np.asarray(np.median(threes, axis=2) >= self.target)
 
     def _left(self, futures: Floats) -> Floats:
         """How much better than the best until then each future will still get."""
         best = np.maximum.accumulate(np.clip(futures, max(self.accuracies), 1.0), axis=1)
-        best[:, 0] = max(self.accuracies)
         return np.asarray(best[:, -1:] - best)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from littoral.watching.accuracy import AccuracyMonitor
+from littoral.watching.accuracy import AccuracyMonitor, Forecast
 
 
 def account(monitor: AccuracyMonitor, reason: str) -> dict[str, Any]:
@@ -15,16 +15,24 @@ def account(monitor: AccuracyMonitor, reason: str) -> dict[str, Any]:
     """
     goal = "plateau" if monitor.target is None else "target"
     ended = monitor.epochs[-1] if monitor.epochs and reason in (goal, "epochs") else None
-    made = [
-        {"after": after, "epochs": forecast.epochs, "low": forecast.low, "high": forecast.high,
-         "error": None if ended is None else forecast.epochs / ended - 1}
-        for after, forecast in zip(monitor.epochs, monitor.forecasts, strict=True) if forecast is not None
-    ]  # fmt: skip
-    known = made if ended is not None else []
+    told = zip(monitor.epochs, monitor.forecasts, strict=True)
+    made = [_line(after, forecast, ended) for after, forecast in told if forecast is not None]
+    known = [one for one in made if one["error"] is not None]
     return {
         "goal": goal,
         "ended": ended,
         "made": made,
         "error": statistics.mean(abs(one["error"]) for one in known) if known else None,
-        "inside": statistics.mean(float(one["low"] <= ended <= one["high"]) for one in known) if known else None,
+        "inside": statistics.mean(float(one["inside"]) for one in known) if known else None,
+    }
+
+
+def _line(after: float, forecast: Forecast, ended: float | None) -> dict[str, Any]:
+    return {
+        "after": after,
+        "epochs": forecast.epochs,
+        "low": forecast.low,
+        "high": forecast.high,
+        "error": None if ended is None else forecast.epochs / ended - 1,
+        "inside": None if ended is None else forecast.low <= ended <= forecast.high,
     }
