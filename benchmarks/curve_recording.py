@@ -53,7 +53,7 @@ class Setting:
 
 def settings() -> Iterator[Setting]:
     """All curves; what is tuned on shares neither seeds nor settings with what is tested on."""
-    for seed, setting in enumerate((*_FASHION, *_DIGITS, *_CALTECH)):
+    for seed, setting in enumerate((*_FASHION, *_DIGITS, *_CALTECH, *_CHEAP)):
         yield replace(setting, seed=seed)
     for seed, setting in enumerate(_TUNED):
         yield replace(setting, part=TUNE, seed=1000 + seed)
@@ -120,6 +120,20 @@ _CALTECH = (
     _caltech("lenet", 0.005, epochs=80),
     _caltech("lenet", 0.02, change="turned"),
     _caltech("mlp", 0.01),
+)
+_CHEAP = (  # a few seconds each
+    _fashion("mlp", 0.0003, optimizer="adamw", samples=3000),
+    _fashion("mlp", 0.05, change="classes"),
+    _fashion("mlp", 0.1, change="dimmed", epochs=50),
+    _fashion("mlp", 0.2, epochs=50),
+    _fashion("mlp", 0.05, width=0.1, samples=4000, epochs=80),
+    _fashion("mlp", 0.003, momentum=0.9, judged=150),
+    _caltech("mlp", 0.003, momentum=0.9, epochs=50),
+    _caltech("mlp", 0.0003, optimizer="adamw", epochs=40),
+    _caltech("mlp", 0.02, change="classes"),
+    _digits("lenet", 0.02),
+    _digits("lenet", 0.05, change="turned"),
+    _digits("mlp", 0.1, wrong=0.4, epochs=80),
 )
 _TUNED = (
     _fashion("lenet", 0.04, batch=48),
