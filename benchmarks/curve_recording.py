@@ -160,6 +160,20 @@ _TUNED = (
     _caltech("resnet8", 0.002, optimizer="adamw", width=0.4, epochs=45),
     _caltech("lenet", 0.01, epochs=70),
     _caltech("mlp", 0.005),
+    _fashion("mlp", 0.07, wrong=0.3, epochs=50),
+    _fashion("mlp", 0.08, judged=150, samples=4000),
+    _fashion("mlp", 0.04, change="turned", samples=5000),
+    _fashion("mlp", 0.02, change="classes", samples=5000, epochs=70),
+    _fashion("mlp", 0.15, samples=3000, epochs=50),
+    _fashion("mlp", 0.0004, optimizer="adamw", samples=2000, epochs=50),
+    _caltech("mlp", 0.0002, optimizer="adamw", width=0.5, epochs=50),
+    _caltech("mlp", 0.01, change="classes", epochs=50),
+    _digits("mlp", 0.05, wrong=0.3, epochs=70),
+    _digits("mlp", 0.15, wrong=0.5),
+    _digits("mlp", 0.04, change="turned", epochs=70),
+    _digits("mlp", 0.03, momentum=0.9),
+    _digits("lenet", 0.0005, optimizer="adamw", epochs=50),
+    _digits("lenet", 0.03, change="classes"),
 )
 
 

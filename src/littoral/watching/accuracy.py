@@ -25,6 +25,7 @@ LEVEL = 0.9
 _NOISE = 0.002  # of an accuracy: closer shapes are as good as each other
 _RECENT = 4.0  # times what a third of the points weighs, the next weighs
 _PARAMETERS = 3  # that a fit bends to the noise: as much is missing from its residuals
+_PATIENT = 0.3  # of the epochs so far must have gone by without a gain
 _FURTHEST = 400  # evaluations that are looked ahead at most
 _SPEEDS = np.geomspace(0.02, 8.0, 40)  # of powers and exponentials
 _STEEPNESS = np.geomspace(0.1, 4.0, 32)  # of logistic curves
@@ -49,8 +50,8 @@ class AccuracyMonitor:
     """Told every evaluation, it says when training should end.
 
     Without a ``target``, training is over when all the epochs that are left are expected to better the best accuracy
-    by less than ``gain``, and the last ``patience`` epochs have not bettered it by more either. Never before three
-    evaluations, never after ``most_epochs``.
+    by less than ``gain``, and neither the last ``patience`` epochs nor the last three tenths of all have bettered it by
+    more. Never before three evaluations, never after ``most_epochs``.
     """
 
     most_epochs: float
@@ -102,13 +103,7 @@ class AccuracyMonitor:
             return ""
         if self.target is not None:
             return "target" if np.median(self.accuracies[-FEWEST:]) >= self.target else ""
-        return "plateau" if self.epochs[-1] >= forecast.epochs and not self._gained() else ""
-
-    def _gained(self) -> bool:
-        """Whether the last ``patience`` epochs brought more than ``gain``."""
-        now = self.epochs[-1]
-        before = [a for e, a in zip(self.epochs, self.accuracies, strict=True) if e <= now - self.patience]
-        return not before or max(self.accuracies) > max(before) + self.gain
+        return "plateau" if self.epochs[-1] >= forecast.epochs else ""
 
     def _forecast(self) -> Forecast:
         ahead = self._ahead()
@@ -118,8 +113,9 @@ class AccuracyMonitor:
             epochs = float(np.median(ends))
         else:
             left = self._left(futures)
-            ends = _first(left < self.gain, ahead)
-            epochs = float(_first(left.mean(axis=0, keepdims=True) < self.gain, ahead)[0])
+            ends = self._awaited(_first(left < self.gain, ahead))
+            enough = _first(left.mean(axis=0, keepdims=True) < self.gain, ahead)
+            epochs = float(np.maximum(enough, self._awaited(ahead[:1]))[0])
         low, high = np.quantile(ends, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
         return Forecast(epochs=epochs, low=min(float(low), epochs), high=max(float(high), epochs), final=final)
 
@@ -136,6 +132,14 @@ class AccuracyMonitor:
         futures = trends + rng.choice(residuals[len(k) // 2 :], trends.shape)
         futures[:, 0] = y[-1]
         return futures, float(final[0])
+
+    def _awaited(self, risen: Floats) -> Floats:
+        """When patience ends that begins at these epochs; at the present one, it began with the best so far."""
+        now, accuracies = self.epochs[-1], np.array(self.accuracies)
+        before = self.epochs[int(np.argmax(accuracies >= accuracies.max() - self.gain))]
+        began = np.where(risen > now, risen, before)
+        waited = np.maximum(began + self.patience, began / (1 - _PATIENT))
+        return np.asarray(np.clip(waited, now, max(now, self.most_epochs)))
 
     def _ahead(self) -> Floats:
         """When evaluations may follow: now, then as often as so far, to the last epoch that is allowed."""
