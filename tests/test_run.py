@@ -49,7 +49,7 @@ def test_the_result_is_what_the_design_promises(tmp_path: Path) -> None:
     promised = {
         "run", "world", "strategy", "planner", "seed", "time_s", "epochs", "samples", "accuracy", "target_accuracy",
         "time_to_target_s", "throughput_efficiency", "goodput_efficiency", "bytes_sent", "wan_bytes", "cost_usd",
-        "slo", "faults", "predicted", "workers",
+        "slo", "faults", "predicted", "workers", "forecasts",
     }  # fmt: skip
     assert promised <= set(result)
     assert set(result["slo"]) == {"checked", "violated"}

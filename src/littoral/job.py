@@ -71,7 +71,7 @@ class Job:
     yardstick: dict[str, Any] | None = None  # the lone device's recipe that goodput compares with; None: the job's
     epochs: int = 10
     accuracy: float | None = None
-    plateau: float | None = None  # stop when three more epochs promise less accuracy than this
+    plateau: float | None = None  # stop when all epochs left are expected to better the best accuracy by less
     objective: str = "makespan"
     limits: Limits = Limits()
     strategy: str = "auto"

@@ -114,7 +114,7 @@ def run_plan(
                 if not leaving and leave():
                     leaving = True
                     obey([SaveCheckpoint()])
-    result = tally.result()
+    result = tally.result() | {"forecasts": supervisor.forecasts()}
     keep.finish(result)
     return result
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
+from typing import Any
 
 from littoral.commands import Admit, Command, Exclude, Rebatch, Relaunch, Restart, SaveCheckpoint, Stop
 from littoral.events import (
@@ -27,6 +28,7 @@ from littoral.events import (
 from littoral.planning.plan import Plan
 from littoral.strikes import Strikes
 from littoral.watching.accuracy import AccuracyMonitor
+from littoral.watching.foresight import account
 
 CONSECUTIVE = 3  # evaluations whose median must pass the target: single crossings vary by a fifth between seeds
 NOBODY = "no worker is left: all of them have three strikes"
@@ -50,9 +52,10 @@ class Supervisor:
         self._shards = {worker.name: float(worker.shard) for worker in plan.workers}
         self._members = {*self._shards, *self._servers}
         self._recent: deque[float] = deque(maxlen=CONSECUTIVE)
-        self._monitor = None if plateau is None else AccuracyMonitor(most_epochs=plan.epochs, gain=plateau)
+        self._monitor = _monitor(plan.epochs, target, plateau)
         self._going_back = False  # to a checkpoint: until then, what is told of the model is void
         self._stopped = False
+        self._reason = ""
 
     def begin(self) -> list[Command]:
         """What to do before work starts, in a new run or a resumed one: leave out whoever must sit out."""
@@ -90,6 +93,10 @@ class Supervisor:
         if isinstance(event, Evaluated):
             self._note(event)
 
+    def forecasts(self) -> dict[str, Any] | None:
+        """When the goal was foretold to be reached, and how far off that was; None without a goal."""
+        return None if self._monitor is None else account(self._monitor, self._reason)
+
     def _judge(self, event: Evaluated) -> list[Command]:
         self._note(event)
         if self._monitor is not None and self._monitor.should_stop() == "plateau":
@@ -103,7 +110,8 @@ class Supervisor:
     def _note(self, event: Evaluated) -> None:
         self._recent.append(event.accuracy)
         epochs = event.samples / sum(self._shards.values())
-        if self._monitor is not None and epochs > 0:  # an untrained model is no point of a learning curve
+        # An untrained model is no point of a learning curve, nor is a metric that is no share.
+        if self._monitor is not None and epochs > 0 and 0 <= event.accuracy <= 1:
             self._monitor.forget_from(epochs)  # of a model that a checkpoint has undone
             self._monitor.add(epochs, event.accuracy)
 
@@ -149,7 +157,14 @@ class Supervisor:
         return {name: self._shards[name] for name in sorted(self._members & self._shards.keys())}
 
     def _stop(self, reason: str, failed: bool = False) -> list[Command]:
-        self._stopped = True
+        self._stopped, self._reason = True, reason
         if self._on_failure == "deepedge" and not failed:
             self.strikes = self.strikes.finished_run(self._members)
         return [Stop(reason, failed)]
+
+
+def _monitor(epochs: int, target: float | None, plateau: float | None) -> AccuracyMonitor | None:
+    """Of the plateau, where it ends the run; of the target, to foretell it."""
+    if plateau is not None:
+        return AccuracyMonitor(most_epochs=epochs, gain=plateau)
+    return None if target is None else AccuracyMonitor(most_epochs=epochs, target=target)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -53,8 +55,8 @@ def test_the_epoch_of_a_target_is_foretold(curve: Curve) -> None:
             forecast = monitor.add(epoch + 1, float(np.clip(truth[epoch] + 0.003 * rng.standard_normal(), 0, 1)))
         assert forecast is not None and forecast.final == pytest.approx(truth[-1], abs=0.2)
         foretold.append(forecast.epochs)
-        covered += forecast.low <= 23 and forecast.high >= 21
-    assert np.median(foretold) == pytest.approx(22, abs=2.5) and covered >= 4
+        covered += forecast.low <= 24 and forecast.high >= 22
+    assert np.median(foretold) == pytest.approx(23, abs=2.5) and covered >= 4  # the median of three passes at 23
 
 
 @pytest.mark.parametrize("curve", CURVES)
@@ -64,6 +66,48 @@ def test_it_stops_on_the_plateau_with_little_given_up(curve: Curve) -> None:
     monitor = told(np.clip(truth + 0.001 * rng.standard_normal(100), 0, 1))
     assert monitor.should_stop() == "plateau" and len(monitor.epochs) < 75
     assert truth[-1] - truth[len(monitor.epochs) - 1] < 0.02
+
+
+def test_a_slow_rise_is_no_plateau() -> None:
+    """Three more epochs bring 0.15 points here, less than the gain; all that are left bring much more."""
+    monitor = told(np.linspace(0.6, 0.63, 60))
+    assert len(monitor.epochs) > 52
+
+
+@pytest.mark.parametrize("spacing", [0.25, 1.0, 3.0])
+def test_evaluations_may_be_rare_or_frequent(spacing: float) -> None:
+    epochs = np.arange(spacing, 60.0, spacing)
+    rng, monitor = np.random.default_rng(2), AccuracyMonitor(most_epochs=60)
+    for epoch, accuracy in zip(epochs, exponential(epochs) + 0.001 * rng.standard_normal(len(epochs)), strict=True):
+        monitor.add(float(epoch), float(np.clip(accuracy, 0, 1)))
+        if monitor.should_stop():
+            break
+    assert monitor.should_stop() == "plateau" and 14 <= monitor.epochs[-1] <= 35
+
+
+def test_a_model_that_learns_nothing_is_given_up_soon() -> None:
+    assert 3 < len(told(np.full(50, 0.1)).epochs) <= 6
+
+
+def test_one_lucky_evaluation_is_no_target_reached() -> None:
+    monitor = AccuracyMonitor(most_epochs=30, target=0.8)
+    for epoch, accuracy in enumerate([0.5, 0.6, 0.7, 0.81, 0.75, 0.79], start=1):
+        assert not monitor.should_stop()
+        monitor.add(epoch, accuracy)
+    assert not monitor.should_stop()  # until the median of three is there, as in a run
+    monitor.add(7, 0.82)
+    monitor.add(8, 0.8)
+    assert monitor.should_stop() == "target"
+    assert monitor.forecasts[-1] is not None and monitor.forecasts[-1].epochs == 8
+
+
+def test_real_curves_lose_little_by_an_early_stop() -> None:
+    """Recorded by benchmarks/curves.py, of those to tune on: single evaluations are off by a point or two."""
+    curves = json.loads(Path(__file__).with_name("recorded.json").read_text())
+    ends = {name: len(told(np.array(curve)).epochs) for name, curve in curves.items()}
+    saved = [1 - ends[name] / len(curve) for name, curve in curves.items()]
+    given_up = [max(curve) - max(curve[: ends[name]]) for name, curve in curves.items()]
+    assert len(curves) >= 10 and np.mean(saved) >= 0.25 and np.mean(given_up) <= 0.003
 
 
 def test_a_line_that_rises_is_never_stopped() -> None:

@@ -2,8 +2,9 @@
 
 Three shapes are fitted to the accuracies so far: a power law, an exponential and a logistic curve. Each is a sum of
 two known functions once one or two of its parameters are given, so all are solved on a grid of these in one go, the
-recent third of the points weighing most (Optimus, EuroSys 2018). What is foretold is their mean, each weighing as much
-as it foretold the last fifth of the points from the others. Fits to resampled residuals tell how sure the estimate is.
+recent third of the points weighing most (Optimus, EuroSys 2018). A shape is believed as much as it foretold the last
+fifth of the points from the others. What may follow is drawn from fits to resampled residuals, each of a shape chosen
+by belief; on these futures, and with the noise that was seen, rests how many epochs are foretold and how sure that is.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from littoral.errors import InputError
@@ -19,11 +21,15 @@ Floats = NDArray[np.float64]
 
 FEWEST = 3  # evaluations before anything is said
 RESAMPLED = 60
-_NOISE = 0.002  # of an accuracy: closer shapes are as good as each other
 LEVEL = 0.9
+_NOISE = 0.002  # of an accuracy: closer shapes are as good as each other
+_RECENT = 4.0  # times what a third of the points weighs, the next weighs
+_PARAMETERS = 3  # that a fit bends to the noise: as much is missing from its residuals
+_PATIENT = 0.3  # of the epochs so far must have gone by without a gain
+_FURTHEST = 400  # evaluations that are looked ahead at most
 _SPEEDS = np.geomspace(0.02, 8.0, 40)  # of powers and exponentials
-_STEEPNESS = np.geomspace(0.05, 8.0, 24)  # of logistic curves
-_MIDDLES = np.linspace(-1.0, 3.0, 33)  # of these, in epochs so far
+_STEEPNESS = np.geomspace(0.1, 4.0, 32)  # of logistic curves
+_MIDDLES = np.linspace(-0.5, 2.0, 76)  # of these, in epochs so far
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,41 +45,13 @@ class Forecast:
     final: float  # the accuracy foretold at the last epoch that the user allows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """A curve: ``level + rise * basis``, the basis by its parameters."""
-
-    name: str
-    level: float
-    rise: float
-    parameters: tuple[float, ...]
-
-    def at(self, epochs: Floats) -> Floats:
-        """Accuracies, inside what is possible."""
-        basis = _basis(self.name, np.array([self.parameters]), epochs)[0]
-        return np.asarray(np.clip(self.level + self.rise * basis, 0.0, 1.0))
-
-
-@dataclass(frozen=True, slots=True)
-class Mean:
-    """Several curves, each with its weight."""
-
-    shapes: tuple[Shape, ...]
-    weights: tuple[float, ...]
-
-    def at(self, epochs: Floats) -> Floats:
-        """Accuracies."""
-        return np.asarray(
-            np.sum([w * shape.at(epochs) for w, shape in zip(self.weights, self.shapes, strict=True)], axis=0)
-        )
-
-
 @dataclass
 class AccuracyMonitor:
     """Told every evaluation, it says when training should end.
 
-    Without a ``target``, training is over when the next ``patience`` epochs are foretold to gain less than ``gain``,
-    and the last ``patience`` have not gained more either. Never before three evaluations, never after ``most_epochs``.
+    Without a ``target``, training is over when all the epochs that are left are expected to better the best accuracy
+    by less than ``gain``, and neither the last ``patience`` epochs nor the last three tenths of all have bettered it by
+    more. Never before three evaluations, never after ``most_epochs``.
     """
 
     most_epochs: float
@@ -81,7 +59,7 @@ class AccuracyMonitor:
     gain: float = 0.002
     patience: float = 3.0
     seed: int = 0
-    resampled: int = RESAMPLED  # fits that tell how sure a forecast is
+    resampled: int = RESAMPLED  # futures that are drawn
     epochs: list[float] = field(default_factory=list)
     accuracies: list[float] = field(default_factory=list)
     forecasts: list[Forecast | None] = field(default_factory=list)  # what was foretold after each evaluation
@@ -124,46 +102,86 @@ class AccuracyMonitor:
         if forecast is None:
             return ""
         if self.target is not None:
-            return "target" if self.accuracies[-1] >= self.target else ""
-        return "plateau" if self.epochs[-1] >= forecast.epochs and not self._gained() else ""
-
-    def _gained(self) -> bool:
-        """Whether the last ``patience`` epochs brought more than ``gain``."""
-        now = self.epochs[-1]
-        before = [a for e, a in zip(self.epochs, self.accuracies, strict=True) if e <= now - self.patience]
-        return not before or max(self.accuracies) > max(before) + self.gain
+            return "target" if np.median(self.accuracies[-FEWEST:]) >= self.target else ""
+        return "plateau" if self.epochs[-1] >= forecast.epochs else ""
 
     def _forecast(self) -> Forecast:
-        k, y = np.array(self.epochs), np.array(self.accuracies)
-        weights = _trust(k, y)
-        fitted = Mean(tuple(_fit(name, k, y[None])[0] for name in SHAPES), weights)
-        residuals = y - fitted.at(k)
-        noise = residuals[np.random.default_rng((self.seed, len(k))).integers(len(k), size=(self.resampled, len(k)))]
-        again = np.clip(fitted.at(k) + noise, 0.0, 1.0)
-        others = zip(*(_fit(name, k, again) for name in SHAPES), strict=True)
-        low, high = np.quantile(
-            [self._end(Mean(shapes, weights)) for shapes in others], [0.5 - LEVEL / 2, 0.5 + LEVEL / 2]
-        )
-        epochs, final = self._end(fitted), float(fitted.at(np.array([self.most_epochs]))[0])
+        ahead = self._ahead()
+        futures, final = self._futures(ahead)
+        if self.target is not None:
+            ends = _first(self._reached(futures), ahead)
+            epochs = float(np.median(ends))
+        else:
+            left = self._left(futures)
+            ends = self._awaited(_first(left < self.gain, ahead))
+            enough = _first(left.mean(axis=0, keepdims=True) < self.gain, ahead)
+            epochs = float(np.maximum(enough, self._awaited(ahead[:1]))[0])
+        low, high = np.quantile(ends, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
         return Forecast(epochs=epochs, low=min(float(low), epochs), high=max(float(high), epochs), final=final)
 
-    def _end(self, shape: Mean) -> float:
-        """When the target is reached or the plateau begins by a curve, no sooner than now."""
-        now = self.epochs[-1]
-        if now >= self.most_epochs:
-            return self.most_epochs
-        ahead = np.linspace(now, self.most_epochs, 400)
-        foretold = shape.at(ahead)
-        if self.target is not None:
-            if max(self.accuracies) >= self.target:
-                return now
-            over = foretold >= self.target
-        else:
-            over = shape.at(ahead + self.patience) - foretold < self.gain
-        return float(ahead[int(np.argmax(over))]) if over.any() else self.most_epochs
+    def _futures(self, ahead: Floats) -> tuple[Floats, float]:
+        """Accuracies that may follow, one row each, beginning with the present one; and the last one of the fit."""
+        k, y = np.array(self.epochs), np.array(self.accuracies)
+        trust, rng = _trust(k, y), np.random.default_rng((self.seed, len(k)))
+        fits = [_fit(name, k, y[None]) for name in SHAPES]
+        fitted, final = (trust @ [fit.at(epochs)[0] for fit in fits] for epochs in (k, ahead[-1:]))
+        residuals = (y - fitted) * np.sqrt(len(k) / max(1, len(k) - _PARAMETERS))
+        again = np.clip(fitted + rng.choice(residuals, (self.resampled, len(k))), 0.0, 1.0)
+        parts = np.split(again, np.cumsum(rng.multinomial(self.resampled, trust))[:-1])
+        trends = np.concatenate([_fit(name, k, part).at(ahead) for name, part in zip(SHAPES, parts, strict=True)])
+        futures = trends + rng.choice(residuals[len(k) // 2 :], trends.shape)
+        futures[:, 0] = y[-1]
+        return futures, float(final[0])
+
+    def _awaited(self, risen: Floats) -> Floats:
+        """When patience ends that begins at these epochs; at the present one, it began with the best so far."""
+        now, accuracies = self.epochs[-1], np.array(self.accuracies)
+        before = self.epochs[int(np.argmax(accuracies >= accuracies.max() - self.gain))]
+        began = np.where(risen > now, risen, before)
+        waited = np.maximum(began + self.patience, began / (1 - _PATIENT))
+        return np.asarray(np.clip(waited, now, max(now, self.most_epochs)))
+
+    def _ahead(self) -> Floats:
+        """When evaluations may follow: now, then as often as so far, to the last epoch that is allowed."""
+        now, last = self.epochs[-1], max(self.epochs[-1], self.most_epochs)
+        each = (now - self.epochs[0]) / (len(self.epochs) - 1)
+        return np.linspace(now, last, min(_FURTHEST, 1 + int(np.ceil((last - now) / each))))
+
+    def _reached(self, futures: Floats) -> NDArray[np.bool_]:
+        """At which evaluations the median of the last three of each future is at the target."""
+        before = np.broadcast_to(self.accuracies[-FEWEST:-1], (len(futures), FEWEST - 1))
+        threes = sliding_window_view(np.concatenate([before, futures], axis=1), FEWEST, axis=1)
+        return np.asarray(np.median(threes, axis=2) >= self.target)
+
+    def _left(self, futures: Floats) -> Floats:
+        """How much better than the best until then each future will still get."""
+        best = np.maximum.accumulate(np.clip(futures, max(self.accuracies), 1.0), axis=1)
+        return np.asarray(best[:, -1:] - best)
+
+
+def _first(holds: NDArray[np.bool_], epochs: Floats) -> Floats:
+    """Of every row, the epoch at which it first holds, or the last."""
+    return np.asarray(np.where(holds.any(axis=1), epochs[holds.argmax(axis=1)], epochs[-1]))
 
 
 # -- fitting ------------------------------------------------------------------------------------------------------
+
+SHAPES = ("power", "exponential", "logistic")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curves:
+    """Curves of one shape, one per row: ``level + rise * basis``, the basis by its parameters."""
+
+    name: str
+    level: Floats
+    rise: Floats
+    parameters: Floats
+
+    def at(self, epochs: Floats) -> Floats:
+        """Accuracies, inside what is possible."""
+        basis = _basis(self.name, self.parameters, epochs)
+        return np.asarray(np.clip(self.level[:, None] + self.rise[:, None] * basis, 0.0, 1.0))
 
 
 def _basis(name: str, parameters: Floats, epochs: Floats) -> Floats:
@@ -176,9 +194,6 @@ def _basis(name: str, parameters: Floats, epochs: Floats) -> Floats:
     return np.asarray(1.0 / (1.0 + np.exp(np.clip(-parameters[:, :1] * (k - parameters[:, 1:]), -60, 60))))
 
 
-SHAPES = ("power", "exponential", "logistic")
-
-
 def _grid(name: str, epochs: Floats) -> Floats:
     if name != "logistic":
         return _SPEEDS[:, None] / (1.0 if name == "power" else max(1.0, epochs[-1] / 8))
@@ -187,23 +202,19 @@ def _grid(name: str, epochs: Floats) -> Floats:
 
 
 def _weights(count: int) -> Floats:
-    """Every third of the points weighs four times as much in the deviation as the one before."""
-    return np.asarray(16.0 ** np.minimum(2, 3 * np.arange(count) // count))
+    return np.asarray(_RECENT ** np.minimum(2, 3 * np.arange(count) // count))
 
 
-def _fit(name: str, epochs: Floats, accuracies: Floats) -> list[Shape]:
+def _fit(name: str, epochs: Floats, accuracies: Floats) -> Curves:
     """The best curve of a shape for every row of accuracies; levels are at most 1, and no curve falls."""
-    parameters = _grid(name, epochs)
-    basis, weights = _basis(name, parameters, epochs), _weights(len(epochs))
+    parameters, weights = _grid(name, epochs), _weights(len(epochs))
+    basis = _basis(name, parameters, epochs)
     level, rise = _lines(basis, accuracies, weights, free=name != "logistic")
-    errors = np.zeros(level.shape)
-    for i in range(len(epochs)):
-        errors += weights[i] * (level + rise * basis[:, i : i + 1] - accuracies[:, i]) ** 2
-    chosen = errors.argmin(axis=0)
-    return [
-        Shape(name=name, level=float(level[p, row]), rise=float(rise[p, row]), parameters=tuple(parameters[p].tolist()))
-        for row, p in enumerate(chosen)
-    ]
+    x, xx, xy = (basis @ weights)[:, None], ((basis**2) @ weights)[:, None], (basis * weights) @ accuracies.T
+    # The squared deviation, less what is the same for all parameters.
+    errors = level * (level * weights.sum() + 2 * (rise * x - accuracies @ weights)) + rise * (rise * xx - 2 * xy)
+    chosen = errors.argmin(axis=0), np.arange(len(accuracies))
+    return Curves(name=name, level=level[chosen], rise=rise[chosen], parameters=parameters[chosen[0]])
 
 
 def _lines(basis: Floats, accuracies: Floats, weights: Floats, *, free: bool) -> tuple[Floats, Floats]:
@@ -222,13 +233,13 @@ def _lines(basis: Floats, accuracies: Floats, weights: Floats, *, free: bool) ->
     return np.where(over, 1.0, level), np.where(over, capped, rise)
 
 
-def _trust(epochs: Floats, accuracies: Floats) -> tuple[float, ...]:
+def _trust(epochs: Floats, accuracies: Floats) -> Floats:
     """What each shape's word is worth: less, the worse it foretells the last fifth of the points (or fits, if few)."""
     count = len(epochs)
     seen = count - max(1, count // 5) if count >= 2 * FEWEST else count
     errors = []
     for name in SHAPES:
-        off = _fit(name, epochs[:seen], accuracies[None, :seen])[0].at(epochs) - accuracies
+        off = _fit(name, epochs[:seen], accuracies[None, :seen]).at(epochs)[0] - accuracies
         errors.append(np.mean(off[seen:] ** 2) if seen < count else np.mean(off**2))
     worth = 1.0 / (np.array(errors) + _NOISE**2) ** 2
-    return tuple((worth / worth.sum()).tolist())
+    return np.asarray(worth / worth.sum())
