@@ -1,7 +1,7 @@
 """The manager killed -9 at random moments, and copies of its folder opened as after a power cut: is anything lost?
 
     python benchmarks/crash.py [--kills 50] [--seed 0] [--world simulated]
-    python benchmarks/crash.py --power-cut 40 [--seed 0]
+    python benchmarks/crash.py --power-cut 40 --serve-last [--seed 0]
 
 Clients ingest samples, submit jobs, ask for plans and updates, promote and roll back, while a trigger asks for updates,
 too. The moment of each kill is chosen by looking: in the middle of ingest, planning, a run or a promotion. Every second
@@ -59,6 +59,7 @@ class Clients:
     seed: int
     world: str
     pace_s: float
+    queue: int
     address: Address | None = None
     up: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)
@@ -150,7 +151,7 @@ class Clients:
                 self.ask(client, "promotion", "/models/digits/rollback", None)
 
     def _few_wait(self, client: httpx.Client) -> bool:
-        return len(ok(client.get("/runs", params={"state": "queued"}))["items"]) < 2
+        return len(ok(client.get("/runs", params={"state": "queued"}))["items"]) < self.queue
 
     def _strike(self, client: httpx.Client, name: str) -> None:
         """A job in which one device of a continuum of its own is lost once: one strike, which must stay."""
@@ -185,6 +186,7 @@ class Clients:
 
     def _client(self) -> httpx.Client | None:
         self.up.wait(1.0)
+        self.over.wait(0.05)  # it may be gone, and not back yet
         return client_of(self.address) if self.up.is_set() and self.address is not None else None
 
 
@@ -259,6 +261,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--power-cut", type=int, default=0, help="copies to take and open, instead of kills")
+    parser.add_argument("--serve-last", action="store_true", help="one more image is served until all has ended there")
+    parser.add_argument("--queue", type=int, default=2, help="users' jobs that may wait")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--world", default="simulated", help="where users' jobs run; updates run in the simulated one")
     parser.add_argument("--folder", type=Path, default=None)
@@ -267,13 +271,15 @@ def main() -> None:
         folder = asked.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         served = Served(folder / "data", folder / "log.txt", ("--runs", "2"))
-        clients = Clients(Ledger(), asked.seed, asked.world, pace_s=0.05)
+        clients = Clients(Ledger(), asked.seed, asked.world, pace_s=0.05, queue=asked.queue)
         clients.went_up(prepare(served))
         clients.start()
         dice = random.Random(asked.seed)
         try:
             if asked.power_cut:
-                report = cut(served, clients.ledger, asked.power_cut, dice, folder / "images", tell)
+                report = cut(
+                    served, clients.ledger, asked.power_cut, dice, folder / "images", tell, serve_last=asked.serve_last
+                )
                 clients.stop()
             else:
                 findings, hit = kills(served, clients, asked.kills, dice)

@@ -39,9 +39,16 @@ _WAL = "littoral.db-wal"
 
 
 def cut(
-    served: Served, ledger: Ledger, count: int, dice: random.Random, folder: Path, tell: Callable[[str], None]
+    served: Served,
+    ledger: Ledger,
+    count: int,
+    dice: random.Random,
+    folder: Path,
+    tell: Callable[[str], None],
+    *,
+    serve_last: bool,
 ) -> dict[str, Any]:
-    """Take and open so many images."""
+    """Take and open so many images; let one more be served, if asked."""
     findings, taken, live = Findings(), Counter[str](), Counter[str]()
     for turn in range(count):
         time.sleep(dice.uniform(0.0, 1.0))
@@ -55,7 +62,8 @@ def cut(
             _open(image, before, findings, kind)
         shutil.rmtree(image)
         tell(f"image {turn + 1}, {kind}, {len(before.samples)} samples acknowledged: {findings.line()}")
-    _serve_one(served, ledger, folder / "last", findings)
+    if serve_last:
+        _serve_one(served, ledger, folder / "last", findings)
     return {
         "images": dict(taken), "live copies": dict(live), "samples acknowledged": len(ledger.samples),
         "checks": findings.checks, "wrong": findings.wrong,
@@ -219,6 +227,7 @@ def _clean(image: Path, before: Ledger) -> bool:
 def _serve_one(served: Served, ledger: Ledger, image: Path, findings: Findings) -> None:
     """The last image is served elsewhere: what was under way there must end well."""
     before = _copy_frozen(served, ledger, image)
+    served.kill(everybody=True)
     _tear(image, random.Random(0))
     other = Served(image, image.with_name("log.txt"))
     address = other.start()

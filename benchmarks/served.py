@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -64,7 +62,7 @@ class Served:
         """``kill -9`` of the manager, and of all its processes at once if a power cut is meant."""
         assert self.process is not None
         victims = self.family() if everybody else []
-        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.kill()
         for victim in victims:
             try:
                 victim.kill()

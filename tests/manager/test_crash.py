@@ -20,10 +20,10 @@ def crashed(folder: Path, *options: str) -> dict[str, Any]:
 
 
 def test_killed_at_random_moments_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
-    found = crashed(tmp_path, "--kills", "3", "--seed", "1")
+    found = crashed(tmp_path, "--kills", "3", "--seed", "1", "--queue", "1")
     assert found["samples acknowledged"] > 0 and found["states in the end"]["updates"]["promoted"] >= 1
 
 
 def test_copies_as_a_power_cut_leaves_them_open_clean(tmp_path: Path) -> None:
-    found = crashed(tmp_path, "--power-cut", "8", "--seed", "1")
+    found = crashed(tmp_path, "--power-cut", "5", "--seed", "1", "--queue", "1")
     assert set(found["images"]) == {"exact", "torn", "checkpoint", "lying disk", "live"}

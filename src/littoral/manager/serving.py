@@ -22,7 +22,7 @@ from littoral.manager.stores import Stores
 from littoral.manager.weights import load_model
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 LARGEST_BATCH = 4096
 _AT_ONCE = 512  # inputs in one forward pass
@@ -99,12 +99,18 @@ class Serving:
         return served
 
 
+def _in_parts(module: nn.Module, batch: Tensor) -> Tensor:
+    import torch
+
+    return torch.cat([module(part) for part in torch.split(batch, _AT_ONCE)])
+
+
 def _answer(served: _Served, inputs: NDArray[Any]) -> Answer:
     import torch
 
     with torch.inference_mode():
         batch = torch.from_numpy(served.kind.scaled(inputs))
-        output = torch.cat([served.module(part) for part in torch.split(batch, _AT_ONCE)])
+        output = served.module(batch) if len(batch) <= _AT_ONCE else _in_parts(served.module, batch)
         finite = torch.isfinite(output).all(dim=1)
         if not finite.all():
             raise at_index(
