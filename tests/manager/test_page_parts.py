@@ -167,9 +167,9 @@ def test_what_people_write_cannot_become_markup(manager: Manager) -> None:
 # -- acts -------------------------------------------------------------------------------------------------------------
 
 
-def act(name: str, by: Visit, **fields: str) -> Said:
+def act(what: str, by: Visit, **fields: str) -> Said:
     """Do an act of the view that has it."""
-    return next(view.acts[name] for view in VIEWS if name in view.acts)(by, fields)
+    return next(view.acts[what] for view in VIEWS if what in view.acts)(by, fields)
 
 
 def test_a_continuum_is_kept_and_a_device_pardoned(manager: Manager) -> None:
