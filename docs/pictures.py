@@ -159,7 +159,7 @@ VIEWS = {
     "triggers": "/triggers", "devices": "/devices", "events": "/events", "tokens": "/tokens",
 }  # fmt: skip
 KEPT = {
-    "wide": ("overview", "run", "model", "triggers", "front"),
+    "wide": ("overview", "model", "triggers", "front"),
     "dark": ("overview", "run"),
     "phone": ("overview", "run"),
 }
@@ -212,7 +212,6 @@ def main() -> None:
             until(lambda: (ok(client.get(f"/runs/{run}"))["progress"] or {}).get("share", 0) > 0.05)
             places = {"run": run, "first": plans[0], "last": plans[-1]}
             take(url, token, places, out, everything=len(sys.argv) > 1)
-            print(ok(client.get(f"/runs/{run}")))
     for path in out.glob("*.png"):
         shrink(path)
         print(f"{path.name}: {path.stat().st_size // 1000} kB")

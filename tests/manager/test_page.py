@@ -188,7 +188,10 @@ def test_the_story(page_of: Open, served: Served) -> None:
     expect(page.locator("#missed")).to_contain_text("in all")
     until(lambda: curve.get_attribute("d") != before)
     expect(page.locator(".badge")).to_have_text("finished", timeout=60_000)
-    expect(page.get_by_role("link", name="Report")).to_be_visible()
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Report").click()
+    expect(opened.value.locator("h1")).to_contain_text("digits", timeout=60_000)
+    opened.value.close()
     page.goto(f"{served.url}/page/models/digits")
     page.get_by_role("button", name="Roll back").click()
     page.get_by_role("dialog").get_by_role("button", name="Roll back").click()

@@ -24,7 +24,7 @@ from littoral.manager.page.graph import draw
 from littoral.manager.page.loads import Loads, add_loads, loads_of
 from littoral.manager.page.pieces import ago, table
 from littoral.manager.page.plots import Axis, Line, plot
-from littoral.manager.page.view import Visit
+from littoral.manager.page.view import Said, Visit
 from littoral.manager.page.views import VIEWS
 from littoral.manager.page.written import line_of, plain
 from littoral.manager.paging import Window
@@ -62,7 +62,9 @@ def test_a_course_follows_its_feed_and_goes_back_with_it(tmp_path: Path) -> None
     assert course.now == 2 and course.accuracy == [(1, 0.3)]
     assert (course.busy.totals(), course.sent.totals()) == ({"a": 0.5}, {"a>b": 100})
     resumed = {"event": {"event": "Resumed", "t": 1.0, "since": 1.0, "samples": 3}}
-    path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, resumed, evaluated(1.5, 0.4)]))
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"progress"\n\n')
+    with path.open("a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in (resumed, evaluated(1.5, 0.4)))
     course.catch_up()
     assert course.accuracy == [(1, 0.3), (1.5, 0.4)] and course.now == 1.0
     assert sum(course.missed.totals().values()) < 2
@@ -160,3 +162,49 @@ def test_what_people_write_cannot_become_markup(manager: Manager) -> None:
     for view in VIEWS:
         shown = framed(view, visit(manager, Role.OPERATOR, number="1", name=NASTY, first="1", last="1", state=NASTY))
         assert "<script>alert" not in shown, view.path
+
+
+# -- acts -------------------------------------------------------------------------------------------------------------
+
+
+def act(what: str, by: Visit, **fields: str) -> Said:
+    """Do an act of the view that has it."""
+    return next(view.acts[what] for view in VIEWS if what in view.acts)(by, fields)
+
+
+def test_a_continuum_is_kept_and_a_device_pardoned(manager: Manager) -> None:
+    operator = visit(manager, Role.OPERATOR)
+    assert "3 devices at 1 sites" in act("put", operator, name="bench", document=json.dumps(CONTINUUM)).text
+    with pytest.raises(InputError, match="cannot be a name"):
+        act("put", operator, name="../x", document=json.dumps(CONTINUUM))
+    with pytest.raises(InputError, match="trace"):
+        act("put", operator, name="x", document="links: [{trace: /etc/passwd}]")
+    assert act("pardon", operator, device="hub").text == "hub is forgiven 0 strikes."
+    with pytest.raises(InputError, match="no device"):
+        act("pardon", operator, device=NASTY)
+
+
+def test_a_waiting_run_is_stopped_and_resumed(manager: Manager) -> None:
+    operator = visit(manager, Role.OPERATOR, number="1")
+    act("put", operator, name="bench", document=json.dumps(CONTINUUM))
+    submitted = VIEWS[3].acts["run"](operator, {"document": json.dumps(job()), "world": "simulated", "seed": "7"})
+    assert submitted.go == "/runs/1" and manager.jobs.get(1).options["seed"] == 7
+    with pytest.raises(InputError, match="seed"):
+        VIEWS[3].acts["run"](operator, {"document": json.dumps(job()), "seed": "x"})
+    act("stop", operator)
+    assert manager.runs.get(1).state == "stopped"
+    with pytest.raises(InputError, match="is stopped"):
+        act("stop", operator)
+    act("resume", operator)
+    assert manager.runs.get(1).state == "queued"
+
+
+def test_a_secret_is_shown_until_it_is_hidden(manager: Manager) -> None:
+    operator, tokens = visit(manager, Role.OPERATOR), VIEWS[-1]
+    tokens.acts["create"](operator, {"name": "eye", "role": "viewer", "lasts": "2 h"})
+    secret = operator.kept["secret"]
+    assert secret in framed(tokens, operator) and secret not in framed(tokens, visit(manager, Role.OPERATOR))
+    tokens.acts["hide"](operator, {})
+    assert secret not in framed(tokens, operator)
+    tokens.acts["revoke"](operator, {"token": "eye"})
+    assert manager.tokens.find(secret) is None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,8 @@ class Course:
             while lines:
                 lines, self._offset = tail(self._path, self._offset)
                 for line in filter(None, lines):
-                    self._take(msgspec.json.decode(line))
+                    with suppress(msgspec.DecodeError):  # a crash cut it short
+                        self._take(msgspec.json.decode(line))
 
     def _take(self, line: dict[str, Any]) -> None:
         if "progress" in line:

@@ -70,7 +70,8 @@ def _add_routes(manager: Manager) -> None:
 def _report(manager: Manager, number: int) -> Response:
     try:
         run = manager.runs.get(number)
-        return HTMLResponse(report(manager.launcher.folder(number), ended=run.state in ENDED))
+        page = report(manager.launcher.folder(number), ended=run.state in ENDED)
+        return HTMLResponse(page, headers={"Content-Security-Policy": "sandbox allow-scripts"})
     except LittoralError as error:
         return HTMLResponse(refusal(error), 404)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -12,6 +13,7 @@ from littoral.manager.page.view import BASE, View, Visit
 from littoral.manager.paging import Window
 
 _MOST = 200
+_FURTHEST = 10_000  # events to look back over
 _KINDS = ("run", "job", "plan", "model", "update", "trigger", "device", "continuum", "token")
 _STEPS = ("run.evaluated", "run.epoch", "run.checkpointed")
 _SHOWN = 160  # characters of an event's data
@@ -24,22 +26,22 @@ def show(visit: Visit) -> str:
 
 def events_list(visit: Visit, most: int, *, brief: bool = False) -> str:
     """The newest, as a list; in brief without every step of every run."""
-    found = _newest(visit, 10 * most if brief else most, _kind(visit))
-    found = [event for event in found if not (brief and event.kind in _STEPS)][:most]
+    found = _newest(visit, most, _kind(visit), _STEPS if brief else ())
     if not found:
         return empty("Nothing has happened yet.")
     return f'<ul class="story">{"".join(_line(visit, event) for event in found)}</ul>'
 
 
-def _newest(visit: Visit, most: int, kind: str) -> list[ManagerEvent]:
+def _newest(visit: Visit, most: int, kind: str, without: Sequence[str]) -> list[ManagerEvent]:
+    """Looks further and further back, until there are enough; no further than a page of the service has."""
     events = visit.manager.events
     which, reach, last = Filter(kind=f"{kind}." if kind else None), most, events.last()
     while True:
         window = Window(limit=reach, after=str(max(0, last - reach)))
-        found = events.listed(window, which).items
-        if len(found) >= most or reach >= last:
-            return found[::-1][:most]
-        reach *= 8
+        found = [event for event in events.listed(window, which).items[::-1] if event.kind not in without]
+        if len(found) >= most or reach >= min(last, _FURTHEST):
+            return found[:most]
+        reach *= 4
 
 
 def _kind(visit: Visit) -> str:

@@ -26,7 +26,7 @@ def show(visit: Visit) -> str:
     top = heading(f"Plans for {picked.name}", run_form(visit, picked), note=note)
     figure = section("Time against cost", _picture(plans, picked), '<p class="note">Larger dots are fairer.</p>')
     choice = section("Pick one", _table(plans, picked))
-    return f'{top}<div class="pair">{figure}{choice}</div><h2>Plan {picked.number}</h2>{details(picked)}'
+    return f'{top}<div class="pair">{figure}{choice}</div><h2 class="apart">Plan {picked.number}</h2>{details(picked)}'
 
 
 def _plans(visit: Visit) -> list[PlanRecord]:

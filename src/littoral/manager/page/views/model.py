@@ -72,12 +72,13 @@ def _versions(visit: Visit, model: Model, versions: list[Version]) -> str:
 def _rules(model: Model) -> str:
     """When a version is promoted, and what it is trained on."""
     gate, training, job = model.gate, model.training, model.training.job
+    margin = f" {100 * gate.margin:+.1f} points" if gate.margin else ""
     floor = "none" if gate.floor is None else percent(gate.floor)
     return facts(
-        ("To be promoted", f"at least the served version's accuracy {100 * gate.margin:+.1f} points"),
+        ("To be promoted", f"the served version's accuracy{margin}, or more"),
         ("judged on", f"the newest {gate.window:,} held-out samples, {gate.least_samples:,} at least"),
         ("lowest accuracy", floor),
-        ("Trained on", f"the newest {training.window:,} samples, {percent(training.rehearsal, 0)} older ones"),
+        ("Trained on", f"the newest {training.window:,} samples; {percent(training.rehearsal, 0)} of all are older"),
         ("where", escape(f"{job.get('continuum', '-')}, {training.options.get('world', 'processes')}")),
         ("how", escape(f"{job.get('strategy', 'auto')}, planner {job.get('planner', 'auto')}")),
     )
