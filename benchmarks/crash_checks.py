@@ -82,6 +82,10 @@ def _answers(connection: sqlite3.Connection, answers: dict[str, tuple[str, Any, 
             given["plans"] += [plan["number"] for plan in answer["plans"]]
         elif path.endswith("/update"):
             given["updates"].append(answer["number"])
+    for path, kind in (("/promote", "model.promoted"), ("/rollback", "model.rolled-back")):
+        asked = sum(one[0].endswith(path) for one in answers.values())
+        told = connection.execute("SELECT count(*) FROM events WHERE kind = ?", (kind,)).fetchone()[0]
+        expect(told >= asked, f"{asked} times {path} acknowledged, {told} there")
     for table, numbers in given.items():
         expect(set(numbers) <= there[table], f"{table} lost: {set(numbers) - there[table]}")
         expect(len(numbers) == len(set(numbers)), f"{table}: a number was given twice")
