@@ -1,7 +1,7 @@
 # make demo       the main job: four ways to train one job compared, with a report
 # make demo-lab   real processes in an emulated continuum, beside PyTorch DDP (as root)
 # make test       the test suite
-# make soak       its properties on 10,000 random cases each: hours
+# make soak       its properties on 10,000 random cases each, and long tests: hours
 # Each sets up everything it needs in .venv by itself.
 
 PYTHON ?= python3
@@ -21,7 +21,7 @@ test: $(READY)
 	$(BIN)/pytest -n 2
 
 soak: $(READY)
-	LITTORAL_SOAK=1 $(BIN)/pytest -n 2 tests/strategies tests/planning tests/learning
+	LITTORAL_SOAK=1 $(BIN)/pytest -n 2 tests/strategies tests/planning tests/learning tests/manager
 
 check: $(READY)
 	$(BIN)/ruff check

@@ -18,7 +18,15 @@ settings.register_profile(
     "test", max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("soak", parent=settings.get_profile("test"), max_examples=10_000, derandomize=False)
-settings.load_profile("soak" if os.environ.get("LITTORAL_SOAK") else "test")
+SOAKING = bool(os.environ.get("LITTORAL_SOAK"))
+settings.load_profile("soak" if SOAKING else "test")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked long, of which `make test` has shorter brothers, are for `make soak`."""
+    for item in items:
+        if item.get_closest_marker("long") and not SOAKING:
+            item.add_marker(pytest.mark.skip(reason="long: for make soak"))
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 CRASH = Path(__file__).parents[2] / "benchmarks" / "crash.py"
 
 
@@ -19,6 +21,7 @@ def crashed(folder: Path, *options: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_killed_at_random_moments_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     found = crashed(tmp_path, "--kills", "3", "--seed", "1", "--queue", "1")
     assert found["samples acknowledged"] > 0 and found["states in the end"]["updates"]["promoted"] >= 1

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parent.parent.parent
 SHORT = ["--phases", "2", "--seconds", "4", "--rate", "150"]
 
 
+@pytest.mark.long
 def test_the_model_decays_and_recovers(tmp_path: Path) -> None:
     command = [sys.executable, ROOT / "examples/keep-fresh/run.py", *SHORT, "--out", tmp_path]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LITTORAL_")}

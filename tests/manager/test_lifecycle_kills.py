@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from freshness import Stream
 from given import CONTINUUM
 from test_lifecycle_service import BINARY, JOB, MODEL, ok, send
@@ -95,6 +96,7 @@ def everything(client: httpx.Client, path: str) -> list[Any]:
             return items
 
 
+@pytest.mark.long
 def test_killed_at_random_moments(tmp_path: Path) -> None:
     dice, stream, killed = random.Random(7), Stream(), Killed(tmp_path / "data")
     client = killed.start()

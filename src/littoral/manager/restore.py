@@ -5,6 +5,7 @@ Everything is unpacked and checked beside the new folder, which then appears by 
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import shutil
@@ -74,7 +75,7 @@ def _unpack(archive: Path, place: Path) -> Manifest:
     """Write every file; the manifest, which must fit them all."""
     found: dict[str, Entry] = {}
     manifest: Manifest | None = None
-    with tarfile.open(archive, "r|gz") as tar:
+    with gzip.open(archive) as content, tarfile.open(fileobj=content, mode="r|") as tar:
         for member in tar:
             if manifest is not None or not member.isreg() or member.name in found:
                 raise _damaged(archive, f"{member.name[:200]!r} has no place in a backup")
@@ -84,6 +85,8 @@ def _unpack(archive: Path, place: Path) -> Manifest:
                 found[member.name] = _write(tar, member, place / member.name)
             else:
                 raise _damaged(archive, f"{member.name[:200]!r} leads out of the data folder")
+        while content.read(_CHUNK):
+            pass  # to its end, where gzip compares its own checksum: of headers and padding, too
     if manifest is None:
         raise _damaged(archive, "it has no manifest: it was cut short, or is no backup")
     wrong = sorted(name for name in found.keys() | manifest.files.keys() if found.get(name) != manifest.files.get(name))
