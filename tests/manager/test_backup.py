@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import random
@@ -10,6 +11,7 @@ import stat
 import subprocess
 import tarfile
 import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -120,6 +122,14 @@ def refused(archive: Path, place: Path, words: str) -> None:
     assert not target.exists() and not list(place.glob(".littoral-restore-*"))
 
 
+def same_inside(one: bytes, other: bytes) -> bool:
+    """Whether a changed bit changes nothing, as those that fill up gzip's last byte."""
+    try:
+        return gzip.decompress(one) == gzip.decompress(other)
+    except (OSError, EOFError, zlib.error):
+        return False
+
+
 def test_a_damaged_archive_leaves_nothing(archive: Path, tmp_path: Path) -> None:
     """Cut anywhere, or with a bit changed anywhere, padding included."""
     content, dice = archive.read_bytes(), random.Random(0)
@@ -130,8 +140,10 @@ def test_a_damaged_archive_leaves_nothing(archive: Path, tmp_path: Path) -> None
         refused(bad, tmp_path, "nothing was restored")
     for _ in range(60):
         place = dice.randrange(begin, len(content))
-        bad.write_bytes(content[:place] + bytes([content[place] ^ (1 << dice.randrange(8))]) + content[place + 1 :])
-        refused(bad, tmp_path, "nothing was restored")
+        changed = content[:place] + bytes([content[place] ^ (1 << dice.randrange(8))]) + content[place + 1 :]
+        if not same_inside(changed, content):
+            bad.write_bytes(changed)
+            refused(bad, tmp_path, "nothing was restored")
     bad.write_bytes(b"not a backup")
     refused(bad, tmp_path, "damaged")
     refused(tmp_path / "nothing.tar.gz", tmp_path, "cannot unpack")

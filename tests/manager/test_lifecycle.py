@@ -130,6 +130,7 @@ with alive(Path(sys.argv[1]), Clock(1e6 + 1e4 * int(sys.argv[3]))) as life:
 """
 
 
+@pytest.mark.long
 def test_killed_at_random_moments_no_update_runs_twice_and_nothing_is_lost(tmp_path: Path) -> None:
     dice = random.Random(3)
     with alive(tmp_path) as life:

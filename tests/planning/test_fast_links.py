@@ -145,7 +145,11 @@ def test_any_times_give_a_valid_topology_no_worse_than_any_row(n: int, times: li
     check(choice.topology)
     assert len(components(choice.topology.nodes, choice.topology.arcs())) == 1
     assert choice.rows[0].score >= max(row.score for row in choice.rows)
-    assert choice == fast_links(names(n), seconds)
+
+
+def test_the_same_times_give_the_same_topology() -> None:
+    nodes, sites, seconds = two_sites(8, wan=1.0)
+    assert fast_links(nodes, seconds, sites=sites) == fast_links(nodes, seconds, sites=sites)
 
 
 def test_thirty_two_nodes_are_joined_better_than_by_a_ring() -> None:

@@ -77,7 +77,7 @@ def test_two_wishes_are_limits_on_the_third(objective: str, limits: Limits) -> N
     plan, free = planned(job, "search"), planned(replace(job, limits=Limits()), "search")
     assert plan.predicted.time_s <= (limits.deadline_s or np.inf)
     assert plan.predicted.cost_usd <= (limits.cost_usd or np.inf)
-    assert fairness_of(job) >= (limits.fairness or 0.0)
+    assert limits.fairness is None or fairness_of(job) >= limits.fairness
     assert (plan.predicted.time_s, plan.predicted.cost_usd) != (free.predicted.time_s, free.predicted.cost_usd)
 
 
