@@ -27,6 +27,7 @@ def test_killed_at_random_moments_nothing_acknowledged_is_lost(tmp_path: Path) -
     assert found["samples acknowledged"] > 0 and found["states in the end"]["updates"]["promoted"] >= 1
 
 
+@pytest.mark.long
 def test_copies_as_a_power_cut_leaves_them_open_clean(tmp_path: Path) -> None:
     found = crashed(tmp_path, "--power-cut", "5", "--seed", "1", "--queue", "1")
     assert set(found["images"]) == {"exact", "torn", "checkpoint", "lying disk", "live"}

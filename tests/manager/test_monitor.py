@@ -182,6 +182,7 @@ def test_the_agent_tells_how_busy_its_device_is(tmp_path: Path) -> None:
 # -- strikes ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_strikes_and_pardon_outlive_a_killed_manager(tmp_path: Path) -> None:
     """One loss by a real death, two more by faults, with kill -9 in between; the third strike keeps it from plans."""
     with process(tmp_path) as server, client_of(tmp_path) as client:

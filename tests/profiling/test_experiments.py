@@ -33,6 +33,7 @@ def test_better_solvers_are_never_slower(outcomes: list[Outcome]) -> None:
     assert np.isfinite([outcome.epoch_s["exact"] for outcome in outcomes]).any()
 
 
+@pytest.mark.long
 def test_several_processes_find_the_same(setting: Setting, outcomes: list[Outcome]) -> None:
     assert list(experiments(replace(setting, known={}), 2, jobs=2)) == outcomes[:2]
 
