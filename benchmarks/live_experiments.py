@@ -1,11 +1,12 @@
 """Deep-Edge's random experiments for real, in the lab: states are read, plans made from a profile, epochs measured.
 
-    python benchmarks/live_experiments.py run JOB.yaml PROFILE --out FILE [--count 12] [--seed 0]
+    python benchmarks/live_experiments.py run JOB.yaml PROFILE --out FILE [--count 12] [--seed 0] [--pin]
     python benchmarks/live_experiments.py table FILE...
 
 Per experiment all devices are stressed at random, and their states and their apps' latencies are measured; each solver
-plans an epoch from these states; each epoch is run under the same stress, with the apps beside it. Lateness is counted
-in both windows, with training and without. A line per experiment is appended to FILE; one that is there is not run.
+plans an epoch from these states; each epoch is run under the same stress, with the apps beside it, and once only where
+solvers agree on shards and batches. Lateness is counted in both windows, with training and without. A line per
+experiment is appended to FILE; one that is there is not run.
 """
 
 from __future__ import annotations
@@ -43,7 +44,6 @@ from littoral.worlds.opening import open_live
 from littoral.worlds.processes.ground import Ground
 from littoral.worlds.processes.launch import Forge
 
-TRIED = [name for name in SOLVERS if name != "exact"]  # which search equals on four workers
 ALONE_S, SETTLE_S = 8.0, 1.5
 DRAWS = 20  # of stress, until no app is late before training
 Window = tuple[float, float]
@@ -67,15 +67,19 @@ class Trials:
                 break
         instance = cluster(self._setting, [states[name] for name in self._workers], states[self._server])
         instance = replace(instance, samples=self._task.footprint().samples)
+        run: dict[tuple[Any, ...], dict[str, Any]] = {}
         row: dict[str, Any] = {"number": number, "alone": late, "solvers": {}}
-        for name in TRIED:
+        for name, solve in SOLVERS.items():
             try:
-                scheme = SOLVERS[name](instance)
-                row["solvers"][name] = self._epoch(point, scheme) | {"predicted_s": scheme.epoch_s}
+                scheme = solve(instance)
+                same = tuple(scheme.shards), tuple(scheme.batches)
+                if same not in run:
+                    run[same] = self._epoch(point, scheme)
+                row["solvers"][name] = run[same] | {"predicted_s": scheme.epoch_s}
             except (Infeasible, RunFailed) as error:
                 row["solvers"][name] = {"error": str(error)}
             print(number, name, row["solvers"][name], flush=True)
-        return row
+        return row | {"runs": len(run)}
 
     def _quiet(self, point: Point) -> tuple[dict[str, Any], dict[str, int]]:
         with self._bench.stressed(point):
@@ -148,7 +152,7 @@ def run(asked: argparse.Namespace) -> None:
                       deadline_s=app.deadline_s, seed=asked.seed)  # fmt: skip
     done = {row["number"] for row in rows_of([asked.out])} if asked.out.exists() else set()
     with (
-        Lab.up(job.continuum) as lab, Forge() as forge,
+        Lab.up(job.continuum, pin=asked.pin) as lab, Forge() as forge,
         Bench(job, kinds, server, ground=Ground(lab), launcher=forge) as bench,
     ):  # fmt: skip
         trials = Trials(job, setting, bench, lab, forge)
@@ -168,7 +172,7 @@ def table(asked: argparse.Namespace) -> None:
     alone = np.array([[row["alone"]["late"], row["alone"]["periods"]] for row in rows]).sum(axis=0)
     print(f"{len(rows)} experiments; without training {alone[0]} of {alone[1]} periods late")
     print(f"| solver | epoch | fair / it | least-most | predicted off by | periods late | failed |\n{'|---' * 7}|")
-    for name in TRIED:
+    for name in SOLVERS:
         both = [(row["solvers"]["fair"], row["solvers"][name]) for row in rows
                 if "error" not in row["solvers"]["fair"] and "error" not in row["solvers"][name]]  # fmt: skip
         gains = np.array([fair["measured_s"] / one["measured_s"] for fair, one in both])
@@ -189,6 +193,7 @@ def main() -> None:
     running.add_argument("--out", type=Path, required=True)
     running.add_argument("--count", type=int, default=12)
     running.add_argument("--seed", type=int, default=0)
+    running.add_argument("--pin", action="store_true", help="every device on cores of its own")
     running.set_defaults(act=run)
     showing = verbs.add_parser("table")
     showing.add_argument("files", type=Path, nargs="+")

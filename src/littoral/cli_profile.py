@@ -34,6 +34,7 @@ def profile_sweep(
     file: Annotated[Path, typer.Argument(help="A job's YAML file.", show_default=False)],
     budget: Annotated[str, typer.Option(help="How long to measure, such as '10 min'.")] = "10 min",
     lab: Annotated[bool, typer.Option("--lab", help="On emulated devices (as root).")] = False,
+    pin: Annotated[bool, typer.Option("--pin", help="With --lab: every device on cores of its own.")] = False,
     world: Annotated[str, typer.Option(help="'processes' on this machine, or 'ray' on a cluster.")] = "processes",
     address: Annotated[str, typer.Option(help="The Ray cluster, as HOST:PORT; this machine's by default.")] = "",
     window: Annotated[str, typer.Option(help="How long to train at each point; longer ones are less noisy.")] = "6 s",
@@ -62,6 +63,8 @@ def profile_sweep(
     space = space_of(job, server)
     if world not in ("processes", "ray") or (lab and world == "ray"):
         raise InputError(f"a sweep in the world {world!r}", remedy="give processes, with or without --lab, or ray")
+    if pin and not lab:
+        raise InputError("--pin without --lab", remedy="only emulated devices are given cores; add --lab")
     if world == "processes":
         check_room(space, job, lab=lab)
     kinds = kinds_of(job, space.workers)
@@ -73,7 +76,7 @@ def profile_sweep(
             ground: Ground = RayGround(cluster=cluster)
             launcher = RayLauncher(cluster)
         else:
-            ground = Ground(stack.enter_context(_lab(job.continuum)) if lab else None)
+            ground = Ground(stack.enter_context(_lab(job.continuum, pin)) if lab else None)
             launcher = stack.enter_context(Forge())
         windows = Windows.of(trained)
         bench = Bench(job, kinds, server, ground=ground, launcher=launcher, windows=windows, seed=seed)
@@ -187,10 +190,10 @@ def _fitted(folder: Path) -> Profile:
     return profile
 
 
-def _lab(continuum: Continuum) -> Lab:
+def _lab(continuum: Continuum, pin: bool) -> Lab:
     from littoral.worlds.lab.lab import Lab
 
-    return Lab.up(continuum)
+    return Lab.up(continuum, pin=pin)
 
 
 def _tell(text: str) -> None:

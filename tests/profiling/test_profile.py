@@ -68,7 +68,7 @@ def test_choices_for_other_rows_are_not_used(fitted: Profile, tmp_path: Path) ->
     ("old", "new", "message"),
     [
         ("jetson-nano", "", r"training\.csv:3: kind is empty; correct this row or delete it"),
-        ("d0,", "", r"training\.csv:3: 43 values for 44 columns"),
+        ("d0,", "", r"training\.csv:3: 46 values for 47 columns"),
         ("0.", "nan.", r"training\.csv:3: before_cpu: 'nan\.\d+' is not a number"),
         ("0.", "-0.", r"training\.csv:3: before_cpu: '-0\.\d+' cannot be measured"),
         ("0.", "1e999+", r"training\.csv:3: before_cpu: .* is not a number"),

@@ -1,7 +1,8 @@
 """One point of a sweep, measured: stress, settle, read the state, train, read again, stop (Deep-Edge, Fig. 8, left).
 
 Apps run all the time, as they do where models are updated. Training is a real run of an asynchronous parameter server
-in the world that is profiled, cut off when its window is over; its first steps do not count.
+in the world that is profiled, cut off when its window is over, or later where a slow device makes few steps in it; the
+first steps do not count.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -34,9 +36,13 @@ from littoral.worlds.processes.ground import Ground
 from littoral.worlds.processes.launch import Launcher
 from littoral.worlds.ray.cluster import RayGround
 
-FEWEST_STEPS = 4
+FEWEST_STEPS, ENOUGH_STEPS = (
+    4,
+    30,
+)  # of a worker: for a row at all, for a mean that repeats
 PERCENTILE = 0.95
 HASTE = 4.0  # times a device's quota, while its processes start
+_LONGEST = 2.5  # windows that are waited for the slowest worker's enough
 _PATIENCE = 4  # windows that a worker may take to tell of one
 Window = tuple[float, float]  # of the monotonic clock
 
@@ -168,15 +174,21 @@ class Bench:
                     self._speed(point, 1.0)
                     stack.enter_context(self.stressed(point))
                     opened = time.monotonic() - offset + self._windows.skip_s
-                told = min((seen[-1].t for seen in steps.values() if seen), default=0.0)
-                if told >= opened + seconds or event.t >= opened + _PATIENCE * seconds:
-                    break  # steps are told a little later than they are made
-        inside = {name: [step for step in seen if opened <= step.start and step.t <= opened + seconds]
+                told = min((seen[-1].t for seen in steps.values() if seen), default=0.0)  # a little after it was made
+                if told >= opened + seconds * self._stretch(steps, opened) or event.t >= opened + _PATIENCE * seconds:
+                    break
+        end = max(told, opened + seconds)
+        inside = {name: [step for step in seen if opened <= step.start and step.t <= end]
                   for name, seen in steps.items()}  # fmt: skip
         for name, seen in inside.items():
             if len(seen) < FEWEST_STEPS:
                 raise RunFailed(f"device {name!r} made {len(seen)} steps of {point.batches[name]} samples only")
-        return inside, (offset + opened, offset + opened + seconds)
+        return inside, (offset + opened, offset + end)
+
+    def _stretch(self, steps: Mapping[str, Sequence[Computed]], opened: float) -> float:
+        """Windows to train for: one, or more while somebody has made too few steps to tell a mean."""
+        fewest = min(len(seen) - bisect_left(seen, opened, key=lambda step: step.start) for seen in steps.values())
+        return 1.0 if fewest >= ENOUGH_STEPS else _LONGEST
 
     def _speed(self, point: Point, factor: float) -> None:
         if self._ground.lab is not None:

@@ -23,9 +23,10 @@ Columns = Mapping[str, ArrayLike]
 States = State | Sequence[State] | Columns
 
 STATE = tuple(field.name for field in fields(State))
+OPTIONAL = frozenset({"celsius", "pace", "server_pace"})  # of a state: not a number where nobody told
 SHARES = frozenset({"cpu", "memory", "gpu", "gpu_memory", "pressure", "stalled", "server_cpu", "server_pressure"})
 SIZES = frozenset({"batch", "batch_mean", "batch_max"})
-SERVER = ("cpu", "pressure", "load", "network_bytes_per_s")
+SERVER = ("cpu", "pressure", "load", "network_bytes_per_s", "pace")
 FORETOLD = ("cpu", "gpu", "memory", "gpu_memory", "pressure", "load")  # of the state during training
 TRAINING = ("compute", "update", *FORETOLD)
 APP = ("exec", "tail")  # before a colon and an app's name: the mean of its latencies, and their 95th percentile
@@ -48,7 +49,7 @@ class Function:
     most: float = np.inf
 
 
-COMPUTE = Function(name="compute", columns=(*STATE, "batch"), signs={"cpu": 1, "gpu": 1, "batch": -1})
+COMPUTE = Function(name="compute", columns=(*STATE, "batch"), signs={"cpu": 1, "gpu": 1, "pace": 1, "batch": -1})
 UPDATE = Function(
     name="update",
     columns=_UPDATE,
@@ -137,18 +138,18 @@ def matrix(asked: Function, state: States, *, server: States | None = None, **ot
     if server is not None:
         known |= {f"server_{name}": state_columns(server)[name] for name in SERVER}
     for name, values in known.items():
-        if name != "celsius" and not np.isfinite(values).all():
+        if name not in OPTIONAL and not np.isfinite(values).all():
             raise InputError(f"{name} is not a finite number", remedy="measure it, or leave the device out")
     picked = np.broadcast_arrays(*(np.atleast_1d(known[name]) for name in asked.columns))
     return np.stack(picked, axis=1).astype(float)
 
 
 def state_columns(states: States) -> dict[str, Floats]:
-    """States as columns; a temperature that was not taken is not a number."""
+    """States as columns; what was not taken is not a number."""
     if isinstance(states, Mapping):
         for name in states.keys() - set(STATE):
             raise InputError(f"a state has no {brief(name)}", remedy=suggest(name, list(STATE)))
-        return {name: np.asarray(states.get(name, np.nan if name == "celsius" else 0.0), float) for name in STATE}
+        return {name: np.asarray(states.get(name, np.nan if name in OPTIONAL else 0.0), float) for name in STATE}
     listed = [states] if isinstance(states, State) else states
     return {name: np.array([getattr(state, name) for state in listed], dtype=float) for name in STATE}
 

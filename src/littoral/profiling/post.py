@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from littoral.continuum.app import App
 from littoral.continuum.device import Device
 from littoral.profiling.appbench import AppBench
+from littoral.profiling.pacer import Pacer
 from littoral.profiling.probe import Probe
 from littoral.profiling.rows import State
 from littoral.profiling.stress import Running, stressed
@@ -53,7 +54,7 @@ class LocalPost:
 
     def __init__(self, device: Device, apps: Sequence[App], place: Place | None, cores: float, seed: int) -> None:
         self._device, self._place = device, place
-        self._probe = Probe(place, card=device.card)
+        self._probe, self._pacer = Probe(place, card=device.card), Pacer(place)
         self._apps = [AppBench(app, device.name, place, cores=cores, seed=seed) for app in apps]
         self._stack, self._stresses = ExitStack(), ExitStack()
         self._running: Running | None = None
@@ -62,6 +63,7 @@ class LocalPost:
     def __enter__(self) -> LocalPost:
         with ExitStack() as stack:
             stack.enter_context(self._probe)
+            stack.enter_context(self._pacer)
             for app in self._apps:
                 stack.enter_context(app)
             stack.callback(self.relax, check=False)
@@ -96,7 +98,8 @@ class LocalPost:
             self._stresses.close()
 
     def state(self, start: float, end: float, quantile: float | None) -> State:
-        return replace(self._probe.summary(start, end, quantile), memory_bytes_per_s=self._rate)
+        found, pace = self._probe.summary(start, end, quantile), self._pacer.pace(start, end)
+        return replace(found, memory_bytes_per_s=self._rate, pace=pace)
 
     def latencies(self, start: float, end: float) -> dict[str, list[float]]:
         return {bench.app.name: bench.latencies(start, end) for bench in self._apps}

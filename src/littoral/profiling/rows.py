@@ -28,6 +28,7 @@ class State:
     network_bytes_per_s: float = 0.0
     memory_bytes_per_s: float = 0.0  # of memory bandwidth, where stressors or counters tell
     celsius: float | None = None
+    pace: float | None = None  # microseconds of processor time for a fixed piece of work, where somebody times it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from littoral.profiling.rows import AppRow, State, TrainingRow
 
 Row = TypeVar("Row", TrainingRow, AppRow)
 _REPAIR = "correct this row or delete it"
+_LATER = "_pace"  # columns that rows of earlier sweeps do not have
 _POSITIVE = {"compute_s", "tail_s", "mean_s", "deadline_s", "batch", "workers", "batch_sum", "batch_max"}
 
 
@@ -59,7 +60,7 @@ def _assembled(kind: type[Row], found: Mapping[str, Any]) -> Row:
     values: dict[str, Any] = {}
     for field in fields(kind):
         if field.type == "State":
-            state = {part.name: found[f"{field.name}_{part.name}"] for part in fields(State)}
+            state: dict[str, Any] = {part.name: found.get(f"{field.name}_{part.name}") for part in fields(State)}
             values[field.name] = State(**state)
         else:
             values[field.name] = found[field.name]
@@ -74,7 +75,7 @@ def _check_header(header: list[str], known: list[str], file: Path) -> None:
             found = f"column {brief(name)} is {'given twice' if name in known else 'unknown'}"
             raise InputError(found, file=file, line=1, remedy=suggest(name, known))
     for name in known:
-        if name not in header:
+        if name not in header and not name.endswith(_LATER):
             remedy = "measure again, or restore the file from a copy"
             raise InputError(f"column {name!r} is missing", file=file, line=1, remedy=remedy)
 

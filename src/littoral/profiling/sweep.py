@@ -20,7 +20,7 @@ from littoral.units import show_bytes
 
 EVENLY = 24  # points that fill the space before doubts choose
 CANDIDATES = 12  # among which they choose
-AGAIN = 6  # then every so many points is an earlier one once more, which tells what no model can know
+AGAIN = 4  # then every so many points is an earlier one once more, which tells what no model can know
 ATTEMPTS = 2
 LADDER = (1 / 8, 1 / 4, 1 / 2, 1, 2, 4)  # times the job's batch: what planners choose from
 

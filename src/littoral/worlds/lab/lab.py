@@ -27,7 +27,7 @@ from littoral.worlds.lab.hosts import connect
 from littoral.worlds.lab.leaving import up_and_leave
 from littoral.worlds.lab.parts import LabUnavailable, missing_parts
 from littoral.worlds.lab.places import Place, enter
-from littoral.worlds.lab.quotas import cpu_quotas
+from littoral.worlds.lab.quotas import cpu_quotas, own_cores
 from littoral.worlds.lab.register import Record, leftovers, take_down
 from littoral.worlds.lab.router import Router, RouterFailed
 from littoral.worlds.lab.wiring import COORDINATOR, Wiring
@@ -49,9 +49,11 @@ __all__ = [
 class Lab:
     """A running lab. End it with ``down``; what a killed owner leaves is found by ``take_down``."""
 
-    def __init__(self, wiring: Wiring, record: Record, quotas: Mapping[str, float]) -> None:
+    def __init__(
+        self, wiring: Wiring, record: Record, quotas: Mapping[str, float], cores: Mapping[str, tuple[int, ...]]
+    ) -> None:
         self.continuum, self.name = wiring.continuum, record.name
-        self.wiring, self.quotas = wiring, dict(quotas)
+        self.wiring, self.quotas, self._cores = wiring, dict(quotas), cores
         self._record = record
         self._places: dict[str, Place] = {}
         self._factors: dict[str, float] = {}
@@ -68,20 +70,24 @@ class Lab:
         seed: int = 0,
         kept: bool = False,
         python_router: bool = False,
+        pin: bool = False,
     ) -> Lab:
         """Bring a continuum to life on this machine.
 
         ``cpu`` overrides the devices' cores; ``seed`` is that of packet losses; ``kept`` marks a lab that ``lab down``
-        may remove although its owner lives. Raises LabUnavailable where a part is missing.
+        may remove although its owner lives; ``pin`` keeps every device to cores of its own, of those this process may
+        use, so that it measures the same again. Raises LabUnavailable where a part is missing.
         """
         if missing := missing_parts():
             raise LabUnavailable(missing)
-        quotas = cpu_quotas(continuum, len(os.sched_getaffinity(0)), cpu)
+        cores = sorted(os.sched_getaffinity(0))
+        quotas = cpu_quotas(continuum, len(cores), cpu)
+        owned = own_cores(quotas, cores) if pin else {}
         wiring = Wiring(continuum, home=continuum.device_names[0])
         register.sweep_abandoned()
         record = register.claim(kept=kept)
         wiring.subnet = record.subnet
-        lab = cls(wiring, record, quotas)
+        lab = cls(wiring, record, quotas, owned)
         try:
             lab._build(seed, python_router)
         except (OSError, RouterFailed) as error:
@@ -176,7 +182,8 @@ class Lab:
         groups = cgroups.create(cgroups.find_controllers(), self.name, safe)
         if host in self.quotas:
             self._limit(host, groups)
-        return Place(self.wiring.address(host), spaces.create(f"{self.name}-{safe}"), groups)
+        space = spaces.create(f"{self.name}-{safe}")
+        return Place(self.wiring.address(host), space, groups, self._cores.get(host, ()))
 
     def _limit(self, device: str, groups: tuple[str, ...]) -> None:
         if not cgroups.can_limit_cpu(groups):

@@ -1,4 +1,4 @@
-"""Where a process of the lab lives: an address, a network namespace, control groups."""
+"""Where a process of the lab lives: an address, a network namespace, control groups, processors."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ class Place(msgspec.Struct, frozen=True):
     """The network namespace's path; empty: stay."""
     cgroups: tuple[str, ...] = ()
     """The control groups' directories."""
+    cores: tuple[int, ...] = ()
+    """The processors that are its own; empty: any."""
 
 
 def enter(place: Place) -> None:
@@ -25,5 +27,7 @@ def enter(place: Place) -> None:
     for group in place.cgroups:  # first, because a namespace may hide /sys/fs/cgroup
         with open(os.path.join(group, "cgroup.procs"), "w") as file:
             file.write(str(os.getpid()))
+    if place.cores:
+        os.sched_setaffinity(0, place.cores)
     if place.netns:
         join(place.netns)

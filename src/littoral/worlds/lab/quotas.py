@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 from littoral.continuum.continuum import Continuum
 from littoral.continuum.device import Device
@@ -26,6 +27,20 @@ def cpu_quotas(continuum: Continuum, cores: float, asked: Mapping[str, float] | 
     speeds = _speeds(left)
     share = (SHARED_OUT * cores - used) / sum(speeds.values()) if speeds else 0.0
     return {name: given[name] if name in given else share * speeds[name] for name in continuum.device_names}
+
+
+def own_cores(quotas: Mapping[str, float], cores: Sequence[int]) -> dict[str, tuple[int, ...]]:
+    """Whole cores for each device, as many as its quota needs, one left over for the router.
+
+    >>> own_cores({"a": 0.5, "b": 1.5}, range(4))
+    {'a': (0,), 'b': (1, 2)}
+    """
+    needed = {device: math.ceil(quota) for device, quota in quotas.items()}
+    if sum(needed.values()) >= len(cores):
+        found = f"the devices need {sum(needed.values())} cores of their own and one for the lab, of {len(cores)}"
+        raise InputError(found, remedy="let them share cores: leave out --pin")
+    free = iter(cores)
+    return {device: tuple(next(free) for _ in range(count)) for device, count in needed.items()}
 
 
 def _speeds(devices: list[Device]) -> dict[str, float]:

@@ -1,0 +1,96 @@
+"""How fast a device's cores are at the moment: a fixed piece of work, five times a second, timed in processor time.
+
+python -m littoral.profiling.pacer        reads the place in one line on stdin, then tells times until stdin closes
+
+No counter of the kernel's tells this: clocks go down with heat, and a neighbour on the same core, or a guest of the
+same host, slows it without a trace in anybody's use of the processor. Waiting does not count, so that a busy device
+and an idle one have the same pace. It costs a thousandth of a core.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import time
+from collections import deque
+from types import TracebackType
+
+import msgspec
+
+from littoral.worlds.lab.places import Place, enter
+
+_EVERY_S = 0.2
+_TURNS = 4000  # of the loop: some 0.1 ms
+_KEPT = 9000  # times: half an hour
+
+
+def work() -> float:
+    """Processor seconds of the piece of work; once before, for the caches."""
+    sum(range(_TURNS))
+    start = time.thread_time()
+    sum(range(_TURNS))
+    return time.thread_time() - start
+
+
+class Pacer:
+    """Runs on a device from entering to leaving the context."""
+
+    def __init__(self, place: Place | None) -> None:
+        self._place = place
+        self._told: deque[tuple[float, float]] = deque(maxlen=_KEPT)
+        self._rest = b""
+
+    def __enter__(self) -> Pacer:
+        command = [sys.executable, "-m", __name__]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )  # fmt: skip
+        assert self._process.stdin is not None and self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+        self._process.stdin.write(msgspec.json.encode(self._place) + b"\n")
+        self._process.stdin.flush()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+    def pace(self, start: float, end: float) -> float | None:
+        """The median microseconds of the work between two moments of the monotonic clock; None if none was told."""
+        self._listen()
+        inside = sorted(seconds for at, seconds in self._told if start <= at <= end)
+        return 1e6 * inside[len(inside) // 2] if inside else None
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        while part := self._process.stdout.read():
+            *lines, self._rest = (self._rest + part).split(b"\n")
+            self._told.extend((float(at), float(seconds)) for at, seconds in map(bytes.split, lines))
+
+
+def main() -> None:
+    """Until whoever asked is gone; what nobody reads is not told."""
+    place = msgspec.json.decode(sys.stdin.readline(), type=Place | None)
+    if place is not None:
+        enter(place)
+    os.set_blocking(1, False)
+    while not select.select([0], [], [], _EVERY_S)[0]:
+        seconds = work()
+        try:
+            os.write(1, b"%.6f %.9f\n" % (time.monotonic(), seconds))
+        except BlockingIOError:
+            continue
+        except BrokenPipeError:
+            return
+
+
+if __name__ == "__main__":
+    main()
