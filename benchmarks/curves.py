@@ -43,7 +43,7 @@ def study(path: Path, part: str) -> str:
 
     curves = read(path, part)
     tables = {
-        f"When to stop: {len(curves)} curves, mean ± standard deviation, points of accuracy": stopping(curves),
+        f"When to stop: {len(curves)} curves, mean ± standard error, points of accuracy": stopping(curves),
         "By kind of curve, the monitor": kinds(curves),
         "What a larger or smaller gain buys": trading(curves),
         "Forecasts of the epochs needed, in shares of these": forecasting(curves),
