@@ -7,7 +7,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from curve_recording import Setting
@@ -55,11 +55,18 @@ def watch(curve: Sequence[float], monitor: AccuracyMonitor) -> int:
 
 # -- rules that end training --------------------------------------------------------------------------------------
 
-Rule = Callable[[Sequence[float]], int]  # epochs that are trained of a curve
+Rule = Callable[[tuple[float, ...]], int]  # epochs that are trained of a curve
 
 
-def by_monitor(curve: Sequence[float], *, gain: float = GAIN) -> int:
-    return watch(curve, AccuracyMonitor(most_epochs=len(curve), gain=gain))
+@cache
+def watched(curve: tuple[float, ...], gain: float) -> tuple[AccuracyMonitor, int]:
+    """A monitor that was told a curve, and after how many epochs it ended training."""
+    monitor = AccuracyMonitor(most_epochs=len(curve), gain=gain)
+    return monitor, watch(curve, monitor)
+
+
+def by_monitor(curve: tuple[float, ...], *, gain: float = GAIN) -> int:
+    return watched(curve, gain)[1]
 
 
 def by_patience(curve: Sequence[float], *, patience: int) -> int:
@@ -178,8 +185,7 @@ def of_targets(curve: Curve) -> list[Foretold]:
 
 def of_stops(curve: Curve) -> list[Foretold]:
     """Forecasts of when the monitor itself will end training."""
-    monitor = AccuracyMonitor(most_epochs=len(curve.judged))
-    return _at_shares(monitor, watch(curve.judged, monitor))
+    return _at_shares(*watched(curve.judged, GAIN))
 
 
 def _at_shares(monitor: AccuracyMonitor, needed: int) -> list[Foretold]:

@@ -87,7 +87,7 @@ def test_evaluations_may_be_rare_or_frequent(spacing: float) -> None:
 
 @pytest.mark.parametrize(("slope", "soon"), [(0.0, 15), (-0.01, 30)])
 def test_a_model_that_learns_nothing_is_given_up_soon(slope: float, soon: int) -> None:
-    monitor = told(0.6 + slope * np.arange(50))
+    monitor = told(0.6 + slope * np.arange(50.0))
     assert monitor.should_stop() == "plateau" and 3 < len(monitor.epochs) <= soon
 
 

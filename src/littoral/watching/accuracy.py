@@ -121,7 +121,7 @@ class AccuracyMonitor:
         left = self._left(futures)
         if left[:, 0].mean() < self.gain and self._awaited(ahead[:1])[0] <= ahead[0]:
             return np.full(len(left), ahead[0])
-        return np.maximum(self._awaited(_first(left < self.gain, ahead)), ahead[:2][-1])
+        return np.asarray(np.maximum(self._awaited(_first(left < self.gain, ahead)), ahead[:2][-1]))
 
     def _futures(self, ahead: Floats) -> tuple[Floats, float]:
         """Accuracies that may follow, one row each, beginning with the present one; and the last one of the fit."""
