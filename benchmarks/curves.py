@@ -4,7 +4,7 @@
                                        [--device cuda]
     python benchmarks/curves.py study FILE [--of tune]
 
-``record`` trains ninety settings for real (``curve_recording.py``) and appends each curve to FILE (JSON lines);
+``record`` trains 94 settings for real (``curve_recording.py``) and appends each curve to FILE (JSON lines);
 started again, it does what is missing. Digits need scikit-learn; the others the folder of their data. ``study`` replays
 the curves that no constant was tuned on (``curve_study.py``).
 """
