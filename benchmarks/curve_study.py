@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from curve_recording import Setting
@@ -17,7 +18,7 @@ from trials import known
 SHARES = (0.25, 0.5, 0.75)  # of the training that was needed: when forecasts are looked at
 SHORT_OF_END = 0.01  # so much below where a curve ends is the target that is foretold
 ENOUGH = 0.003  # accuracy that may be given up
-PATIENCES, LONGER = (3, 5, 10), (8, 12, 15, 20)
+PATIENCES, LONGER = (3, 5, 10), (8, 12, 15, 18, 20, 25)
 GAIN, GAINS = 0.002, (0.0005, 0.001, 0.002, 0.003, 0.005)
 FEW = 300  # validation samples: noisy
 
@@ -54,11 +55,18 @@ def watch(curve: Sequence[float], monitor: AccuracyMonitor) -> int:
 
 # -- rules that end training --------------------------------------------------------------------------------------
 
-Rule = Callable[[Sequence[float]], int]  # epochs that are trained of a curve
+Rule = Callable[[tuple[float, ...]], int]  # epochs that are trained of a curve
 
 
-def by_monitor(curve: Sequence[float], *, gain: float = GAIN) -> int:
-    return watch(curve, AccuracyMonitor(most_epochs=len(curve), gain=gain))
+@cache
+def watched(curve: tuple[float, ...], gain: float) -> tuple[AccuracyMonitor, int]:
+    """A monitor that was told a curve, and after how many epochs it ended training."""
+    monitor = AccuracyMonitor(most_epochs=len(curve), gain=gain)
+    return monitor, watch(curve, monitor)
+
+
+def by_monitor(curve: tuple[float, ...], *, gain: float = GAIN) -> int:
+    return watched(curve, gain)[1]
 
 
 def by_patience(curve: Sequence[float], *, patience: int) -> int:
@@ -137,7 +145,7 @@ def _outcomes(groups: Mapping[str, Sequence[Outcome]], head: str) -> str:
     lines = [f"| {head} | n | epochs saved, % | given up: of the best | of the last | held out | over a point |"]
     lines.append("|---" * 7 + "|")
     for name, outcomes in groups.items():
-        cells = [spread(100 * getattr(o, field) for o in outcomes) for field in ("saved", "best", "last", "held_out")]
+        cells = [sure([100 * getattr(o, field) for o in outcomes]) for field in ("saved", "best", "last", "held_out")]
         much = sum(o.best > 0.01 for o in outcomes)
         lines.append(f"| {name} | {len(outcomes)} | " + " | ".join(cells) + f" | {much} |")
     return "\n".join(lines)
@@ -177,8 +185,7 @@ def of_targets(curve: Curve) -> list[Foretold]:
 
 def of_stops(curve: Curve) -> list[Foretold]:
     """Forecasts of when the monitor itself will end training."""
-    monitor = AccuracyMonitor(most_epochs=len(curve.judged))
-    return _at_shares(monitor, watch(curve.judged, monitor))
+    return _at_shares(*watched(curve.judged, GAIN))
 
 
 def _at_shares(monitor: AccuracyMonitor, needed: int) -> list[Foretold]:
@@ -219,3 +226,9 @@ def spread(values: Iterable[float]) -> str:
     """Mean and standard deviation."""
     given = list(values)
     return f"{statistics.mean(given):.2f} ± {statistics.pstdev(given):.2f}"
+
+
+def sure(values: Sequence[float]) -> str:
+    """Mean and its standard error; of one value there is none."""
+    error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else math.nan
+    return f"{statistics.mean(values):.2f} ± {error:.2f}"

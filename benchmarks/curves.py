@@ -4,7 +4,7 @@
                                        [--device cuda]
     python benchmarks/curves.py study FILE [--of tune]
 
-``record`` trains ninety settings for real (``curve_recording.py``) and appends each curve to FILE (JSON lines);
+``record`` trains 94 settings for real (``curve_recording.py``) and appends each curve to FILE (JSON lines);
 started again, it does what is missing. Digits need scikit-learn; the others the folder of their data. ``study`` replays
 the curves that no constant was tuned on (``curve_study.py``).
 """
@@ -43,7 +43,7 @@ def study(path: Path, part: str) -> str:
 
     curves = read(path, part)
     tables = {
-        f"When to stop: {len(curves)} curves, mean ± standard deviation, points of accuracy": stopping(curves),
+        f"When to stop: {len(curves)} curves, mean ± standard error, points of accuracy": stopping(curves),
         "By kind of curve, the monitor": kinds(curves),
         "What a larger or smaller gain buys": trading(curves),
         "Forecasts of the epochs needed, in shares of these": forecasting(curves),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from littoral.errors import InputError
@@ -34,9 +34,9 @@ def logistic(k: Floats) -> Floats:
 CURVES = [power, exponential, logistic]
 
 
-def told(accuracies: Floats, **settings: float) -> AccuracyMonitor:
+def told(accuracies: Floats, **asked: float) -> AccuracyMonitor:
     """A monitor that has heard of one evaluation per epoch, until it wants to stop."""
-    monitor = AccuracyMonitor(most_epochs=settings.pop("most_epochs", len(accuracies)), **settings)  # type: ignore[arg-type]
+    monitor = AccuracyMonitor(most_epochs=asked.pop("most_epochs", len(accuracies)), **asked)  # type: ignore[arg-type]
     for epoch, accuracy in enumerate(accuracies, start=1):
         monitor.add(epoch, float(accuracy))
         if monitor.should_stop():
@@ -85,8 +85,17 @@ def test_evaluations_may_be_rare_or_frequent(spacing: float) -> None:
     assert monitor.should_stop() == "plateau" and 14 <= monitor.epochs[-1] <= 35
 
 
-def test_a_model_that_learns_nothing_is_given_up_soon() -> None:
-    assert 3 < len(told(np.full(50, 0.1)).epochs) <= 6
+@pytest.mark.parametrize(("slope", "soon"), [(0.0, 15), (-0.01, 30)])
+def test_a_model_that_learns_nothing_is_given_up_soon(slope: float, soon: int) -> None:
+    monitor = told(0.6 + slope * np.arange(50.0))
+    assert monitor.should_stop() == "plateau" and 3 < len(monitor.epochs) <= soon
+
+
+def test_a_rise_after_a_standstill_is_awaited() -> None:
+    """The more epochs are left, the longer a curve may stand still before it is given up."""
+    late = np.concatenate([np.linspace(0.5, 0.7, 3), np.full(10, 0.7), 0.78 - 0.08 * np.exp(-np.arange(47.0) / 6)])
+    monitor = told(late)
+    assert max(monitor.accuracies) > late.max() - 0.01
 
 
 def test_one_lucky_evaluation_is_no_target_reached() -> None:
@@ -143,6 +152,26 @@ def test_a_lower_target_is_reached_no_later(values: list[float], low: float, mor
     assert ends[0] <= ends[1]
 
 
+@settings(max_examples=20)
+@given(st.lists(st.floats(0, 1), min_size=8, max_size=12), st.floats(0.001, 0.1), st.floats(1, 10), st.floats(1, 6))
+def test_who_asks_for_more_or_waits_less_stops_no_later(
+    values: list[float], gain: float, more: float, patience: float
+) -> None:
+    def end(**asked: float) -> int:
+        return len(told(np.array(values), most_epochs=30, resampled=4, **asked).epochs)
+
+    usual = end(gain=gain, patience=patience)
+    assert usual >= FEWEST
+    assert end(gain=gain * more, patience=patience) <= usual <= end(gain=gain, patience=patience * more)
+
+
+def test_noise_that_has_settled_is_no_hope() -> None:
+    """Wild first epochs say nothing of what later ones may bring: the noise of the recent third counts."""
+    rng = np.random.default_rng(3)
+    noise = np.where(np.arange(60) < 12, 0.04, 0.0005) * rng.standard_normal(60)
+    assert len(told(np.clip(exponential(np.arange(1.0, 61.0)) + noise, 0, 1)).epochs) < 40
+
+
 def test_what_was_undone_is_forgotten() -> None:
     monitor, straight = AccuracyMonitor(most_epochs=20), AccuracyMonitor(most_epochs=20)
     for epoch in (1, 2, 3, 4, 5):
@@ -156,13 +185,13 @@ def test_what_was_undone_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("asked", "said"),
     [({"most_epochs": 0}, "at most 0"), ({"most_epochs": 5, "gain": 0.0}, "a gain of 0"),
      ({"most_epochs": 5, "patience": -1}, "positive")],
 )  # fmt: skip
-def test_bad_settings_are_refused(settings: dict[str, float], said: str) -> None:
+def test_bad_settings_are_refused(asked: dict[str, float], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        AccuracyMonitor(**settings)  # type: ignore[arg-type]
+        AccuracyMonitor(**asked)  # type: ignore[arg-type]
 
 
 def test_bad_evaluations_are_refused() -> None:
@@ -170,8 +199,10 @@ def test_bad_evaluations_are_refused() -> None:
     monitor.add(1, 0.5)
     with pytest.raises(InputError, match="epoch 1 after epoch 1"):
         monitor.add(1, 0.6)
-    with pytest.raises(InputError, match="an accuracy of"):
-        monitor.add(2, 1.5)
+    for accuracy in (1.5, -0.1, float("nan")):
+        with pytest.raises(InputError, match="an accuracy of"):
+            monitor.add(2, accuracy)
+    assert monitor.accuracies == [0.5]
 
 
 def test_a_run_ends_on_its_plateau() -> None:

@@ -4,7 +4,7 @@ Three shapes are fitted to the accuracies so far: a power law, an exponential an
 two known functions once one or two of its parameters are given, so all are solved on a grid of these in one go, the
 recent third of the points weighing most (Optimus, EuroSys 2018). A shape is believed as much as it foretold the last
 fifth of the points from the others. What may follow is drawn from fits to resampled residuals, each of a shape chosen
-by belief; on these futures, and with the noise that was seen, rests how many epochs are foretold and how sure that is.
+by belief; on these futures, and with the noise of late, rests how many epochs are foretold and how sure that is.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from littoral.errors import InputError
 
 Floats = NDArray[np.float64]
 
-FEWEST = 3  # evaluations before anything is said
-RESAMPLED = 60
-LEVEL = 0.9
-_NOISE = 0.002  # of an accuracy: closer shapes are as good as each other
-_RECENT = 4.0  # times what a third of the points weighs, the next weighs
+FEWEST = 3  # evaluations before anything is said: as many as a curve has parameters
+RESAMPLED = 100  # futures: with fewer, chance moves a stop by epochs
+LEVEL = 0.9  # how often the end should lie in the interval: what users expect of one
+_NOISE = 0.002  # of an accuracy: shapes that are closer are as good as each other, the validation set tells no more
+_RECENT = 4.0  # times what a third of the points weighs, the next weighs: the first epochs follow another law
 _PARAMETERS = 3  # that a fit bends to the noise: as much is missing from its residuals
-_PATIENT = 0.3  # of the epochs so far must have gone by without a gain
-_FURTHEST = 400  # evaluations that are looked ahead at most
-_SPEEDS = np.geomspace(0.02, 8.0, 40)  # of powers and exponentials
-_STEEPNESS = np.geomspace(0.1, 4.0, 32)  # of logistic curves
-_MIDDLES = np.linspace(-0.5, 2.0, 76)  # of these, in epochs so far
+_NOISY = 5  # residuals at least that noise is drawn from: fewer say little of it
+_PATIENT = 0.3  # of the epochs left (of half of all, later) must bring no gain: a stop that saves more needs more proof
+_EARLIEST = 0.9  # of the futures count for what is foretold: the last ones just run until the user's maximum
+_FURTHEST = 400  # evaluations that are looked ahead at most: more would cost time and change nothing
+_SPEEDS = np.geomspace(0.02, 8.0, 40)  # of powers and exponentials: from almost a line to one step
+_STEEPNESS = np.geomspace(0.1, 4.0, 32)  # of logistic curves, likewise
+_MIDDLES = np.linspace(-0.5, 2.0, 76)  # of these, in epochs so far: the steepest part is over, or is to come
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +52,9 @@ class AccuracyMonitor:
     """Told every evaluation, it says when training should end.
 
     Without a ``target``, training is over when all the epochs that are left are expected to better the best accuracy
-    by less than ``gain``, and neither the last ``patience`` epochs nor the last three tenths of all have bettered it by
-    more. Never before three evaluations, never after ``most_epochs``.
+    by less than ``gain``, and it has not been bettered by more for long: for ``patience`` epochs, and for three tenths
+    of those that are left (of half of ``most_epochs``, later). Never before three evaluations, never after
+    ``most_epochs``.
     """
 
     most_epochs: float
@@ -108,16 +111,17 @@ class AccuracyMonitor:
     def _forecast(self) -> Forecast:
         ahead = self._ahead()
         futures, final = self._futures(ahead)
-        if self.target is not None:
-            ends = _first(self._reached(futures), ahead)
-            epochs = float(np.median(ends))
-        else:
-            left = self._left(futures)
-            ends = self._awaited(_first(left < self.gain, ahead))
-            enough = _first(left.mean(axis=0, keepdims=True) < self.gain, ahead)
-            epochs = float(np.maximum(enough, self._awaited(ahead[:1]))[0])
+        ends = self._plateaus(futures, ahead) if self.target is None else _first(self._reached(futures), ahead)
         low, high = np.quantile(ends, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
+        epochs = _typical(ends)
         return Forecast(epochs=epochs, low=min(float(low), epochs), high=max(float(high), epochs), final=final)
+
+    def _plateaus(self, futures: Floats, ahead: Floats) -> Floats:
+        """When each future ends training without a target: all now, or none before the next evaluation."""
+        left = self._left(futures)
+        if left[:, 0].mean() < self.gain and self._awaited(ahead[:1])[0] <= ahead[0]:
+            return np.full(len(left), ahead[0])
+        return np.asarray(np.maximum(self._awaited(_first(left < self.gain, ahead)), ahead[:2][-1]))
 
     def _futures(self, ahead: Floats) -> tuple[Floats, float]:
         """Accuracies that may follow, one row each, beginning with the present one; and the last one of the fit."""
@@ -129,7 +133,8 @@ class AccuracyMonitor:
         again = np.clip(fitted + rng.choice(residuals, (self.resampled, len(k))), 0.0, 1.0)
         parts = np.split(again, np.cumsum(rng.multinomial(self.resampled, trust))[:-1])
         trends = np.concatenate([_fit(name, k, part).at(ahead) for name, part in zip(SHAPES, parts, strict=True)])
-        futures = trends + rng.choice(residuals[len(k) // 2 :], trends.shape)
+        recent = residuals[-max(_NOISY, len(k) // 3) :]  # noise shrinks as training settles
+        futures = trends + rng.choice(recent, trends.shape)
         futures[:, 0] = y[-1]
         return futures, float(final[0])
 
@@ -138,7 +143,8 @@ class AccuracyMonitor:
         now, accuracies = self.epochs[-1], np.array(self.accuracies)
         before = self.epochs[int(np.argmax(accuracies >= accuracies.max() - self.gain))]
         began = np.where(risen > now, risen, before)
-        waited = np.maximum(began + self.patience, began / (1 - _PATIENT))
+        least = max(self.patience, _PATIENT * self.most_epochs / 2)
+        waited = np.maximum(began + least, (began + _PATIENT * self.most_epochs) / (1 + _PATIENT))
         return np.asarray(np.clip(waited, now, max(now, self.most_epochs)))
 
     def _ahead(self) -> Floats:
@@ -162,6 +168,12 @@ class AccuracyMonitor:
 def _first(holds: NDArray[np.bool_], epochs: Floats) -> Floats:
     """Of every row, the epoch at which it first holds, or the last."""
     return np.asarray(np.where(holds.any(axis=1), epochs[holds.argmax(axis=1)], epochs[-1]))
+
+
+def _typical(ends: Floats) -> float:
+    """The geometric mean of most ends: some are soon and some late, and a median would jump between these."""
+    earliest = np.sort(ends)[: int(np.ceil(_EARLIEST * len(ends)))]
+    return float(np.clip(np.exp(np.log(earliest).mean()), ends.min(), ends.max()))
 
 
 # -- fitting ------------------------------------------------------------------------------------------------------
