@@ -22,8 +22,7 @@ from littoral.manager.page.pieces import (
     tiles,
 )
 from littoral.manager.page.plots import Axis, Line, plot
-from littoral.manager.page.view import Fields, Said, View, Visit
-from littoral.manager.refusals import Conflict
+from littoral.manager.page.view import Fields, Said, View, Visit, number_in
 from littoral.manager.updates import Update
 
 
@@ -72,13 +71,14 @@ def _versions(visit: Visit, model: Model, versions: list[Version]) -> str:
 def _rules(model: Model) -> str:
     """When a version is promoted, and what it is trained on."""
     gate, training, job = model.gate, model.training, model.training.job
+    older = f", {percent(training.rehearsal, 0)} of all older ones" if training.rehearsal else ""
     margin = f" {100 * gate.margin:+.1f} points" if gate.margin else ""
     floor = "none" if gate.floor is None else percent(gate.floor)
     return facts(
         ("To be promoted", f"the served version's accuracy{margin}, or more"),
         ("judged on", f"the newest {gate.window:,} held-out samples, {gate.least_samples:,} at least"),
         ("lowest accuracy", floor),
-        ("Trained on", f"the newest {training.window:,} samples; {percent(training.rehearsal, 0)} of all are older"),
+        ("Trained on", f"the newest {training.window:,} samples{older}"),
         ("where", escape(f"{job.get('continuum', '-')}, {training.options.get('world', 'processes')}")),
         ("how", escape(f"{job.get('strategy', 'auto')}, planner {job.get('planner', 'auto')}")),
     )
@@ -176,7 +176,7 @@ def force(visit: Visit, fields: Fields) -> Said:
 
 def _promote(visit: Visit, fields: Fields, *, force: bool) -> Said:
     life, name = visit.manager.life, visit.place["name"]
-    number = _number(fields, "version")
+    number = number_in(fields, "version")
     judged = None if force else life.judge(name, number)
     with visit.manager.database.write() as connection:
         version = life.promote(connection, name, number, judged)
@@ -188,18 +188,11 @@ def _promote(visit: Visit, fields: Fields, *, force: bool) -> Said:
 
 def give_up(visit: Visit, fields: Fields) -> Said:
     """Stop its run, too."""
-    life, number = visit.manager.life, _number(fields, "update")
+    life, number = visit.manager.life, number_in(fields, "update")
     with visit.manager.database.write() as connection:
         update = life.updates.give_up(connection, number, visit.now, f"given up by {visit.token.name}")
     life.stop_run(update)
     return Said(f"Update {number} is given up.")
-
-
-def _number(fields: Fields, name: str) -> int:
-    text = fields.get(name, "")
-    if not (text.isdecimal() and len(text) < 10):
-        raise Conflict(f"{name} is {text[:20]!r}", remedy="load the page again")
-    return int(text)
 
 
 VIEW = View(
