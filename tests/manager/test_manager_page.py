@@ -232,6 +232,7 @@ def test_what_is_wrong_is_shown_at_its_line(page_of: Open, served: Served) -> No
     page.fill("#document", "name: gulls\ntask: littoral.tasks.digits\n")
     page.get_by_role("button", name="Make it").click()
     expect(page.locator("h1")).to_have_text("Model gulls")
+    expect(page.locator("#main")).to_contain_text("its training has no job")
     with served.client() as client:
         assert client.get("/models/gulls").json()["task"] == "littoral.tasks.digits"
 

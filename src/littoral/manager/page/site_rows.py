@@ -42,7 +42,7 @@ def _device(record: DeviceRecord, busy: float, width: float) -> str:
     title = f"{record.name}: {record.state}, {record.kind}, {count(record.strikes, 'strike')}{probation}{apps}"
     return (
         f"<g><title>{escape(title)}</title>{_sign(record.state)}"
-        f"{text('device', 22, 13, cut(f'{record.name}{strikes}{apps}', width - 104))}{gauge}"
+        f"{text('device', 22, 13, cut(f'{record.name}{strikes}{apps}', width - 112))}{gauge}"
         f'<text class="load" x="{width - 20:.0f}" y="13" text-anchor="end">{right}</text></g>'
     )
 
@@ -56,7 +56,7 @@ def _sign(state: str) -> str:
 
 
 def _gauge(share: float, width: float) -> str:
-    left = width - 96
+    left = width - 104
     return (
         f'<rect class="ground" x="{left:.0f}" y="6" width="40" height="6" rx="3"/>'
         f'<rect class="gauge" x="{left:.0f}" y="6" width="{40 * share:.1f}" height="6" rx="3"/>'

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from littoral.manager.model_records import Model, Version
+from littoral.manager.page.model_rules import model_rules
 from littoral.manager.page.pieces import (
     NONE,
     Num,
@@ -12,7 +13,6 @@ from littoral.manager.page.pieces import (
     badge,
     button,
     empty,
-    facts,
     heading,
     link,
     percent,
@@ -38,7 +38,7 @@ def show(visit: Visit) -> str:
 def _buttons(visit: Visit, model: Model, versions: list[Version]) -> list[str]:
     if not visit.may_write:
         return []
-    found = [button("Update now", "update")]
+    found = [button("Update now", "update")] if model.training.job else []
     if model.current is not None and len(versions) > 1:
         question = f"Serve the version that was served before version {model.current}?"
         found.append(button("Roll back", "rollback", ask=question, kind="main"))
@@ -61,27 +61,14 @@ def _figures(visit: Visit, model: Model) -> str:
 
 def _versions(visit: Visit, model: Model, versions: list[Version]) -> str:
     if not versions:
-        return section("Versions", empty("No version yet. Send samples with labels, then update the model."))
+        todo = (
+            "samples with labels, then update it" if model.training.job else f"weights to /models/{model.name}/versions"
+        )
+        return section("Versions", empty(f"No version yet. Send {todo}."), model_rules(model))
     heads = [Num("version"), "state", Num("held-out accuracy"), "why", "run", "made", ""]
     rows = (_row(visit, version) for version in versions[::-1])
-    beside = f'<div class="pair">{_curve(versions)}{_rules(model)}</div>'
+    beside = f'<div class="pair">{_curve(versions)}{model_rules(model)}</div>'
     return section("Versions", beside, table("Versions", heads, rows))
-
-
-def _rules(model: Model) -> str:
-    """When a version is promoted, and what it is trained on."""
-    gate, training, job = model.gate, model.training, model.training.job
-    older = f", {percent(training.rehearsal, 0)} of all older ones" if training.rehearsal else ""
-    margin = f" {100 * gate.margin:+.1f} points" if gate.margin else ""
-    floor = "none" if gate.floor is None else percent(gate.floor)
-    return facts(
-        ("To be promoted", f"the served version's accuracy{margin}, or more"),
-        ("judged on", f"the newest {gate.window:,} held-out samples, {gate.least_samples:,} at least"),
-        ("lowest accuracy", floor),
-        ("Trained on", f"the newest {training.window:,} samples{older}"),
-        ("where", escape(f"{job.get('continuum', '-')}, {training.options.get('world', 'processes')}")),
-        ("how", escape(f"{job.get('strategy', 'auto')}, planner {job.get('planner', 'auto')}")),
-    )
 
 
 def _row(visit: Visit, version: Version) -> list[str]:
