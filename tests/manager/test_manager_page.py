@@ -301,6 +301,7 @@ def test_on_a_phone_nothing_scrolls_sideways(page_of: Open, served: Served) -> N
     for path in PATHS:
         page.goto(f"{served.url}/page{path}")
         expect(page.locator("h1")).to_be_visible()
+        page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= 390, (path, width)
 

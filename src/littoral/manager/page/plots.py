@@ -122,10 +122,11 @@ def _line(line: Line, x: Axis, y: Axis) -> str:
 
 
 def _rule(rule: Rule, y: Axis) -> str:
+    """Its name stands above it where curves begin, which is seldom that high."""
     at = up(y, rule.y)
     return (
         f'<path class="rule" d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}"/>'
-        f'<text class="tick" x="{WIDTH - RIGHT}" y="{at - 4:.1f}" text-anchor="end">{escape(rule.name)}</text>'
+        f'<text class="tick" x="{LEFT + 6}" y="{at - 4:.1f}">{escape(rule.name)}</text>'
     )
 
 
