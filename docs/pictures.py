@@ -1,6 +1,6 @@
 """Takes the pictures of docs/page.md: a manager with something to show, in a real browser.
 
-python docs/pictures.py [FOLDER]      needs chromium; about two minutes
+python docs/pictures.py [FOLDER]      needs chromium; about three minutes
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -109,13 +110,35 @@ def ended(client: httpx.Client, path: str) -> Any:
 
 
 def fill(client: httpx.Client) -> None:
-    """A continuum, runs with faults, plans, a model that drifted and was mended."""
-    ok(client.put("/continuums/harbour", json=plain(CONTINUUM)))
+    """Runs with faults, plans, a model that drifted and was mended."""
     for seed in (1, 2):
         job = {**JOB, **FAULTY, "name": "rehearsal", "seed": seed}
         ended(client, f"/runs/{submit(client, job, world='simulated')}")
     ok(client.post("/plans", json={"job": {**JOB, "workers": ["*"]}}, params={"pareto": True}))
     keep_fresh(client)
+
+
+@contextmanager
+def beating(client: httpx.Client) -> Iterator[None]:
+    """A continuum whose cameras send heartbeats; one soon falls silent."""
+    ok(client.put("/continuums/harbour", json=plain(CONTINUUM)))
+    over = threading.Event()
+
+    def beat() -> None:
+        names = ["camera-1", "camera-2", "camera-3"]
+        while not over.wait(2.0):
+            for number, name in enumerate(names):
+                load = {"cpu": 0.6 + 0.1 * number}
+                ok(client.post(f"/devices/{name}/heartbeat", json={"sent": time.time(), "load": load}))
+            names = names[:2]
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def submit(client: httpx.Client, job: dict[str, Any], **options: Any) -> int:
@@ -159,7 +182,7 @@ VIEWS = {
     "triggers": "/triggers", "devices": "/devices", "events": "/events", "tokens": "/tokens",
 }  # fmt: skip
 KEPT = {
-    "wide": ("overview", "model", "triggers", "front"),
+    "wide": ("overview", "devices", "model", "triggers", "front"),
     "dark": ("overview", "run"),
     "phone": ("overview", "run"),
 }
@@ -185,18 +208,21 @@ def take(url: str, token: str, places: dict[str, Any], out: Path, everything: bo
                 page.goto(url + "/page" + VIEWS[name].format(**places))
                 page.wait_for_selector("h1")
                 page.wait_for_timeout(600)
-                page.screenshot(path=out / f"{name}-{way}.png", full_page=True, animations="disabled")
+                path = out / f"{name}-{way}.png"
+                page.screenshot(path=path, full_page=True, animations="disabled")
+                shrink(path)
             page.close()
         browser.close()
 
 
 def shrink(path: Path) -> None:
-    """With 256 colours."""
+    """With 256 colours, rare ones among them."""
     from PIL import Image
 
     with Image.open(path) as picture:
-        small = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        small = picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
+    print(f"{path.name}: {path.stat().st_size // 1000} kB")
 
 
 def main() -> None:
@@ -205,16 +231,13 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, served(Path(folder)) as (url, token):
         headers = {"Authorization": f"Bearer {token}"}
-        with httpx.Client(base_url=url, headers=headers, timeout=120, trust_env=False) as client:
+        with httpx.Client(base_url=url, headers=headers, timeout=120, trust_env=False) as client, beating(client):
             fill(client)
             run = submit(client, JOB, world="simulated")
             plans = [plan["number"] for plan in ok(client.get("/plans", params={"limit": 500}))["items"]]
             until(lambda: (ok(client.get(f"/runs/{run}"))["progress"] or {}).get("share", 0) > 0.05)
             places = {"run": run, "first": plans[0], "last": plans[-1]}
             take(url, token, places, out, everything=len(sys.argv) > 1)
-    for path in out.glob("*.png"):
-        shrink(path)
-        print(f"{path.name}: {path.stat().st_size // 1000} kB")
 
 
 if __name__ == "__main__":

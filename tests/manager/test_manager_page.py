@@ -185,7 +185,7 @@ def test_the_story(page_of: Open, served: Served) -> None:
     before = curve.get_attribute("d")
     expect(page.locator("#gantt path.busy").first).to_be_visible()
     expect(page.locator("#links path.line").first).to_be_visible()
-    expect(page.locator("#missed")).to_contain_text("in all")
+    expect(page.locator("#missed")).to_contain_text("spin")
     until(lambda: curve.get_attribute("d") != before)
     expect(page.locator(".badge")).to_have_text("finished", timeout=60_000)
     with page.context.expect_page() as opened:
@@ -213,9 +213,28 @@ def test_what_is_wrong_is_shown_at_its_line(page_of: Open, served: Served) -> No
     expect(page.locator("#wrong")).to_contain_text("did you mean")
     assert page.locator("#document").get_attribute("aria-invalid") == "true"
     assert "epoch: 3" in page.locator("#document").input_value()
+    assert page.evaluate("getSelection().toString()") == "  epoch: 3"
     page.fill("#document", "name: [")
     page.get_by_role("button", name="Plan first").click()
     expect(page.locator("#wrong")).to_contain_text("YAML syntax")
+    page.fill("#document", json.dumps(SHORT))
+    page.select_option("#world", "simulated")
+    page.check("#lab")
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.locator("#wrong")).to_have_text("the lab is for the processes world; leave out 'lab' or 'world'")
+    expect(page.locator("#wrong")).to_be_focused()
+    assert page.is_checked("#lab") and page.locator("#world").input_value() == "simulated"
+    page.goto(f"{served.url}/page/models")
+    page.get_by_text("New model").click()
+    page.fill("#document", "name: gulls\ntsk: littoral.tasks.digits\n")
+    page.get_by_role("button", name="Make it").click()
+    expect(page.locator("#wrong")).to_contain_text("Line 2: unknown key 'tsk'")
+    page.fill("#document", "name: gulls\ntask: littoral.tasks.digits\n")
+    page.get_by_role("button", name="Make it").click()
+    expect(page.locator("h1")).to_have_text("Model gulls")
+    expect(page.locator("#main")).to_contain_text("its training has no job")
+    with served.client() as client:
+        assert client.get("/models/gulls").json()["task"] == "littoral.tasks.digits"
 
 
 def test_plans_are_made_looked_at_and_run(page_of: Open, served: Served) -> None:
@@ -282,6 +301,7 @@ def test_on_a_phone_nothing_scrolls_sideways(page_of: Open, served: Served) -> N
     for path in PATHS:
         page.goto(f"{served.url}/page{path}")
         expect(page.locator("h1")).to_be_visible()
+        page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= 390, (path, width)
 

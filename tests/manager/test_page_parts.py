@@ -19,16 +19,18 @@ from littoral.errors import InputError
 from littoral.manager.feed import FILE
 from littoral.manager.manager import Manager
 from littoral.manager.page.course import BINS, Bins, Course, Courses
+from littoral.manager.page.documents import Wrong, wrong_of
 from littoral.manager.page.frame import framed
 from littoral.manager.page.graph import draw
 from littoral.manager.page.loads import Loads, add_loads, loads_of
 from littoral.manager.page.pieces import ago, table
 from littoral.manager.page.plots import Axis, Line, plot
-from littoral.manager.page.view import Said, Visit
+from littoral.manager.page.view import Said, View, Visit
 from littoral.manager.page.views import VIEWS
 from littoral.manager.page.written import line_of, plain
 from littoral.manager.paging import Window
 from littoral.manager.tokens import Role
+from littoral.profiling.rows import State as Load
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NASTY = "<script>alert('x')</script>&\"'"
@@ -168,29 +170,78 @@ def test_what_people_write_cannot_become_markup(manager: Manager) -> None:
 
 
 def act(what: str, by: Visit, **fields: str) -> Said:
-    """Do an act of the view that has it."""
+    """Do an act of the first view that has it."""
     return next(view.acts[what] for view in VIEWS if what in view.acts)(by, fields)
+
+
+def refused(what: str, by: Visit, **fields: str) -> Wrong:
+    """What a form shows after an act on its document."""
+    assert act(what, by, **fields) == Said("")
+    found = wrong_of(by)
+    assert found is not None
+    return found
+
+
+def view_of(path: str) -> View:
+    return next(view for view in VIEWS if view.path == path)
+
+
+DEVICES = view_of("/devices")
 
 
 def test_a_continuum_is_kept_and_a_device_pardoned(manager: Manager) -> None:
     operator = visit(manager, Role.OPERATOR)
-    assert "3 devices at 1 sites" in act("put", operator, name="bench", document=json.dumps(CONTINUUM)).text
-    with pytest.raises(InputError, match="cannot be a name"):
-        act("put", operator, name="../x", document=json.dumps(CONTINUUM))
-    with pytest.raises(InputError, match="trace"):
-        act("put", operator, name="x", document="links: [{trace: /etc/passwd}]")
-    assert act("pardon", operator, device="hub").text == "hub is forgiven 0 strikes."
+    assert "3 devices at 1 site." in act("put", operator, name="bench", document=json.dumps(CONTINUUM)).text
+    assert "cannot be a name" in refused("put", operator, name="../x", document=json.dumps(CONTINUUM)).text
+    wrong = refused("put", operator, name="x", document="links:\n- {trace: /etc/passwd}")
+    assert "trace" in wrong.text and wrong.line == 2
+    manager.monitor.book.change_strikes(lambda strikes: strikes.begin_run().struck("hub").struck("hub"))
+    manager.monitor.receive("hub", 1.0, Load(cpu=0.25))
+    for role, buttons in ((Role.VIEWER, 0), (Role.OPERATOR, 1)):
+        shown = framed(DEVICES, visit(manager, role))
+        assert "just now" in shown and "25&nbsp;% busy" in shown
+        assert "2 of 3" in shown and "on probation" in shown and shown.count('data-act="pardon"') == buttons
+    manager.monitor.book.change_strikes(lambda strikes: strikes.struck("hub"))
+    assert "sits out 3 more runs" in framed(DEVICES, operator)
+    assert act("pardon", operator, device="hub").text == "hub is forgiven 3 strikes."
+    assert "0 of 3" in framed(DEVICES, operator)
     with pytest.raises(InputError, match="no device"):
         act("pardon", operator, device=NASTY)
+
+
+def test_a_model_is_made(manager: Manager) -> None:
+    operator, models = visit(manager, Role.OPERATOR), view_of("/models")
+    act("put", operator, name="bench", document=json.dumps(CONTINUUM))
+    document = models.show(operator).partition("maxlength")[2].partition(">")[2].partition("</textarea>")[0]
+    assert act("create", operator, document=document).go == "/models/digits"
+    kept = manager.life.registry.get("digits")
+    assert kept.training.job["continuum"] == "bench" and manager.life.stores.counts("digits")["kept"] == 0
+    for wrong, told, line in (
+        (document, "there is a store 'digits' already", 1),
+        ("name: a\ntsk: littoral.tasks.digits", "unknown key 'tsk'; did you mean 'task'", 2),
+        ("name: ../x\ntask: littoral.tasks.digits", "name: ", 1),
+        ("name: a\ntask: os.path", "not allowed here", 2),
+        ("name: a\ntask: littoral.tasks.digits\ngate: {flor: 1}", "flor", 3),
+        ("name: a\ntask: littoral.tasks.digits\ntraining: {job: {continuum: nowhere}}", "nowhere", 3),
+    ):
+        found = refused("create", operator, document=wrong)
+        assert told in found.text and found.line == line, found
+    assert 'data-act="create"' not in framed(models, visit(manager, Role.VIEWER))
 
 
 def test_a_waiting_run_is_stopped_and_resumed(manager: Manager) -> None:
     operator = visit(manager, Role.OPERATOR, number="1")
     act("put", operator, name="bench", document=json.dumps(CONTINUUM))
-    submitted = VIEWS[3].acts["run"](operator, {"document": json.dumps(job()), "world": "simulated", "seed": "7"})
-    assert submitted.go == "/runs/1" and manager.jobs.get(1).options["seed"] == 7
-    with pytest.raises(InputError, match="seed"):
-        VIEWS[3].acts["run"](operator, {"document": json.dumps(job()), "seed": "x"})
+    given = {"document": json.dumps(job()), "world": "simulated"}
+    assert act("run", operator, **given, seed="7", timing_only="on").go == "/runs/1"
+    assert manager.jobs.get(1).options == {"world": "simulated", "lab": False, "seed": 7, "timing_only": True}
+    for wrong, told in (
+        ({"seed": "x"}, "the seed is 'x'"),
+        ({"lab": "on"}, "the lab is for the processes world; leave out 'lab' or 'world'"),
+        ({"world": "ray", "timing_only": "on"}, "timing only makes sense in virtual time; use the simulated world"),
+    ):
+        found = refused("run", operator, **{**given, **wrong})
+        assert told in found.text and not found.line
     act("stop", operator)
     assert manager.runs.get(1).state == "stopped"
     with pytest.raises(InputError, match="is stopped"):

@@ -53,9 +53,9 @@ export default {
     content(html) {
       const fresh = document.createElement("div");
       fresh.innerHTML = html;
-      const told = this.$el.querySelector("#said")?.textContent;
+      const before = this.told();
       morph(this.$el, fresh);
-      this.after(told !== this.$el.querySelector("#said")?.textContent);
+      this.after(before);
     },
   },
   mounted() {
@@ -64,9 +64,12 @@ export default {
     this.$el.addEventListener("click", (event) => this.clicked(event));
     this.$el.addEventListener("submit", (event) => event.target.dataset.act && this.submitted(event));
     this.$el.addEventListener("change", (event) => this.changed(event));
-    this.after(true);
+    this.after({});
   },
   methods: {
+    told() {
+      return Object.fromEntries(["said", "wrong"].map((id) => [id, this.$el.querySelector("#" + id)?.textContent]));
+    },
     async send(element) {
       const { ask } = element.dataset;
       if (ask && !(await this.confirmed(ask, element.textContent))) return;
@@ -105,19 +108,22 @@ export default {
         dialog.addEventListener("close", () => (dialog.remove(), answer(dialog.returnValue === "yes")))
       );
     },
-    after(news) {
+    after(before) {
       const theme = this.$el.querySelector("[data-theme]");
       if (theme) theme.value = document.documentElement.dataset.theme;
-      const wrong = news && this.$el.querySelector("[data-line]");
-      if (wrong) this.point(wrong);
+      const { said, wrong } = this.told();
+      if (said && said !== before.said) this.$el.querySelector("#said").scrollIntoView({ block: "nearest" });
+      if (wrong && wrong !== before.wrong) this.point();
     },
-    point(wrong) {
-      const lines = wrong.value.split("\n");
-      const line = Math.min(Number(wrong.dataset.line), lines.length);
-      const start = lines.slice(0, line - 1).reduce((sum, text) => sum + text.length + 1, 0);
-      wrong.focus();
-      wrong.setSelectionRange(start, start + lines[line - 1].length);
-      wrong.scrollTop = (line - 4) * parseFloat(getComputedStyle(wrong).lineHeight);
+    point() {
+      const text = this.$el.querySelector("[data-line]");
+      if (!text) return this.$el.querySelector("#wrong").focus();
+      const lines = text.value.split("\n");
+      const line = Math.min(Number(text.dataset.line), lines.length);
+      const start = lines.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);
+      text.focus();
+      text.setSelectionRange(start, start + lines[line - 1].length);
+      text.scrollTop = (line - 4) * parseFloat(getComputedStyle(text).lineHeight);
     },
   },
 };

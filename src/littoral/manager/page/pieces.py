@@ -113,6 +113,15 @@ def folded(id: str, summary: str, body: str) -> str:
 # -- figures ----------------------------------------------------------------------------------------------------------
 
 
+def count(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> count(1, "run"), count(3, "strike")
+    ('1 run', '3 strikes')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def percent(share: float | None, digits: int = 1) -> str:
     """A share of 1."""
     return NONE if share is None else f"{100 * share:.{digits}f}&nbsp;%"

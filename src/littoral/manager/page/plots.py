@@ -9,8 +9,8 @@ from html import escape
 
 from littoral.reports.palette import time_axis
 
-WIDTH, HEIGHT = 440, 190
-LEFT, RIGHT, TOP, BOTTOM = 56, 10, 10, 30
+WIDTH, HEIGHT = 440, 200
+LEFT, RIGHT, TOP, BOTTOM = 64, 10, 18, 32
 Point = tuple[float, float]
 
 
@@ -48,16 +48,17 @@ class Rule:
 
 
 def plot(
-    label: str, x: Axis, y: Axis, lines: Sequence[Line], rules: Sequence[Rule] = (), marks: Sequence[Point] = ()
-) -> str:
-    """A figure; ``label`` says in words what it shows, ``marks`` are points to see."""
+    label: str, x: Axis, y: Axis, lines: Sequence[Line] = (), rules: Sequence[Rule] = (),
+    marks: Sequence[Point] = (), more: str = "",
+) -> str:  # fmt: skip
+    """A figure; ``label`` says in words what it shows, ``marks`` are points to see, ``more`` is SVG on top."""
     parts = [_grid(x, y)]
     parts += [_rule(rule, y) for rule in rules]
     parts += [_line(line, x, y) for line in lines if line.points]
     parts += [_mark(point, x, y) for point in marks]
     return (
         f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">'
-        f"{''.join(parts)}</svg>"
+        f"{''.join(parts)}{more}</svg>"
     )
 
 
@@ -90,12 +91,12 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 def _grid(x: Axis, y: Axis) -> str:
     right, floor = WIDTH - RIGHT, HEIGHT - BOTTOM
     parts = [
-        f'<path class="grid" d="M{LEFT} {_up(y, v):.1f}H{right}"/>'
-        f'<text class="tick" x="{LEFT - 5}" y="{_up(y, v) + 3.5:.1f}" text-anchor="end">{escape(y.show(v))}</text>'
+        f'<path class="grid" d="M{LEFT} {up(y, v):.1f}H{right}"/>'
+        f'<text class="tick" x="{LEFT - 5}" y="{up(y, v) + 3.5:.1f}" text-anchor="end">{escape(y.show(v))}</text>'
         for v in ticks(y.low, y.high)
     ]
     parts += [
-        f'<text class="tick" x="{_across(x, v):.1f}" y="{floor + 13}" text-anchor="{anchor(x.share(v))}">'
+        f'<text class="tick" x="{across(x, v):.1f}" y="{floor + 15}" text-anchor="{anchor(x.share(v))}">'
         f"{escape(x.show(v))}</text>"
         for v in ticks(x.low, x.high)
     ]
@@ -104,12 +105,12 @@ def _grid(x: Axis, y: Axis) -> str:
 
 
 def anchor(share: float) -> str:
-    """Of a text below an axis: within the figure also at its end."""
+    """Of a text below an axis, which stays within the figure at its end, too."""
     return "end" if share > 0.97 else "middle"
 
 
 def _line(line: Line, x: Axis, y: Axis) -> str:
-    found = [(_across(x, a), _up(y, b)) for a, b in line.points]
+    found = [(across(x, a), up(y, b)) for a, b in line.points]
     steps = (f"H{a:.1f}V{b:.1f}" if line.stairs else f"L{a:.1f} {b:.1f}" for a, b in found[1:])
     path = f"M{found[0][0]:.1f} {found[0][1]:.1f}{''.join(steps)}"
     dots = (
@@ -121,21 +122,23 @@ def _line(line: Line, x: Axis, y: Axis) -> str:
 
 
 def _rule(rule: Rule, y: Axis) -> str:
-    at = _up(y, rule.y)
-    below = 12 if at < TOP + 14 else -3
+    """Its name stands above it where curves begin, which is seldom that high."""
+    at = up(y, rule.y)
     return (
         f'<path class="rule" d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}"/>'
-        f'<text class="tick" x="{WIDTH - RIGHT}" y="{at + below:.1f}" text-anchor="end">{escape(rule.name)}</text>'
+        f'<text class="tick" x="{LEFT + 6}" y="{at - 4:.1f}">{escape(rule.name)}</text>'
     )
 
 
 def _mark(point: Point, x: Axis, y: Axis) -> str:
-    return f'<path class="mark" d="M{_across(x, point[0]):.1f} {_up(y, point[1]):.1f}l5 -9h-10z"/>'
+    return f'<path class="mark" d="M{across(x, point[0]):.1f} {up(y, point[1]):.1f}l5 -9h-10z"/>'
 
 
-def _across(x: Axis, value: float) -> float:
+def across(x: Axis, value: float) -> float:
+    """Where a value of the horizontal axis is, in the figure's units."""
     return LEFT + min(1.0, max(0.0, x.share(value))) * (WIDTH - LEFT - RIGHT)
 
 
-def _up(y: Axis, value: float) -> float:
+def up(y: Axis, value: float) -> float:
+    """Where a value of the vertical axis is, in the figure's units."""
     return HEIGHT - BOTTOM - min(1.0, max(0.0, y.share(value))) * (HEIGHT - TOP - BOTTOM)

@@ -82,5 +82,7 @@ def missed(visit: Visit, run: Run, course: Course) -> str:
     if not names:
         return section("Deadlines", empty("No apps run beside this job."))
     total = sum(course.missed.totals().values())
+    if not total:
+        return section("Deadlines missed", empty(f"No deadline of {' or '.join(names)} was missed."), id="missed")
     figure = misses(f"{total:.0f} missed deadlines over time", time_span(course.now), course.missed, names)
     return section("Deadlines missed", figure, f'<p class="note">{total:.0f} in all.</p>', id="missed")

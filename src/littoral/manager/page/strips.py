@@ -8,7 +8,7 @@ from html import escape
 from littoral.manager.page.course import Bins
 from littoral.manager.page.plots import BOTTOM, RIGHT, WIDTH, Axis, anchor, ticks
 
-LEFT, ROW, THICK, MOST = 92, 20, 13, 24
+LEFT, ROW, THICK, MOST = 100, 20, 13, 24
 _LEVELS = 4
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from littoral.errors import InputError
 from littoral.manager.refusals import Unknown
 from littoral.manager.tokens import Role, Token
 
@@ -41,7 +42,7 @@ class Visit:
     def number(self, name: str = "number") -> int:
         """A number in the path or the query; 0 if it is not there."""
         text = self.place.get(name, "0")
-        if not (text.isascii() and text.isdigit() and len(text) < 16):
+        if not _is_number(text):
             raise Unknown(f"there is nothing at {text[:40]!r}", remedy="go back to the overview")
         return int(text)
 
@@ -56,6 +57,18 @@ class Said:
 
 
 Act = Callable[[Visit, Fields], Said]
+
+
+def number_in(fields: Fields, name: str) -> int:
+    """A number that a button or a form of ours sends."""
+    text = fields.get(name, "")
+    if not _is_number(text):
+        raise InputError(f"the {name} is {text[:20]!r}", remedy="load the page again")
+    return int(text)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,10 @@ _MOST = 200
 _FURTHEST = 10_000  # events to look back over
 _KINDS = ("run", "job", "plan", "model", "update", "trigger", "device", "continuum", "token")
 _STEPS = ("run.evaluated", "run.epoch", "run.checkpointed")
+_PLACES = {
+    "runs": "/runs/{}", "jobs": "/runs?job={}", "plans": "/plans/{}", "models": "/models/{}", "triggers": "/triggers",
+    "devices": "/devices", "continuums": "/devices",
+}  # fmt: skip
 _SHOWN = 160  # characters of an event's data
 
 
@@ -57,8 +61,12 @@ def _line(visit: Visit, event: ManagerEvent) -> str:
 
 
 def _subject(subject: str) -> str:
-    shown = subject.replace("/", " ", 1).replace("runs", "run").replace("models", "model")
-    return link(f"/{subject}", shown) if re.fullmatch(r"(runs|plans|models)/[\w.-]+", subject) else escape(subject)
+    """What it happened to, in words; a link where there is a view of it."""
+    if not re.fullmatch(r"[a-z]+s/[\w.-]+", subject):
+        return escape(subject)
+    kind, _, name = subject.partition("/")
+    shown = f"{kind.removesuffix('s')} {name}"
+    return link(_PLACES[kind].format(name), shown) if kind in _PLACES else escape(shown)
 
 
 def _told(data: dict[str, Any]) -> str:

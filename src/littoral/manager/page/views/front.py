@@ -6,7 +6,7 @@ from html import escape
 
 from littoral.errors import LittoralError
 from littoral.manager.page.pieces import Num, heading, link, percent, seconds, section, table
-from littoral.manager.page.plots import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, plot
+from littoral.manager.page.plots import Axis, across, plot, up
 from littoral.manager.page.view import View, Visit
 from littoral.manager.page.views.plan import details, run, run_form
 from littoral.manager.page.views.plans import money
@@ -24,7 +24,7 @@ def show(visit: Visit) -> str:
     picked = next((plan for plan in plans if plan.number == visit.number("plan")), plans[0])
     note = f"{len(plans)} plans between quick, cheap and fair: none is better than another in everything."
     top = heading(f"Plans for {picked.name}", run_form(visit, picked), note=note)
-    figure = section("Time against cost", _picture(plans, picked), '<p class="note">Larger dots are fairer.</p>')
+    figure = section("Cost in USD against time", _picture(plans, picked), '<p class="note">Larger dots are fairer.</p>')
     choice = section("Pick one", _table(plans, picked))
     return f'{top}<div class="pair">{figure}{choice}</div><h2 class="apart">Plan {picked.number}</h2>{details(picked)}'
 
@@ -48,21 +48,19 @@ def _picture(plans: list[PlanRecord], picked: PlanRecord) -> str:
     factor, unit = time_axis(max(times))
     x = Axis(low=0, high=1.08 * max(times), show=lambda v: f"{v / factor:.4g}", title=f"predicted time ({unit})")
     y = Axis(low=0, high=1.15 * max(costs) or 1.0, show=lambda v: f"{v:.2g}")
-    empty = plot(f"{len(plans)} plans, time against cost (USD)", x, y, [])
     dots = "".join(_dot(plan, plan is picked, x, y) for plan in plans)
-    return empty.replace("</svg>", f"{dots}</svg>")
+    return plot(f"{len(plans)} plans, cost in USD against time", x, y, more=dots)
 
 
 def _dot(plan: PlanRecord, picked: bool, x: Axis, y: Axis) -> str:
     told = plan.plan["predicted"]
-    left = LEFT + x.share(told["time_s"]) * (WIDTH - LEFT - RIGHT)
-    up = HEIGHT - BOTTOM - y.share(told["cost_usd"]) * (HEIGHT - TOP - BOTTOM)
+    left, top = across(x, told["time_s"]), up(y, told["cost_usd"])
     kind = "dot picked" if picked else "dot"
     title = f"plan {plan.number}: {show_duration(told['time_s'])}, {told['cost_usd']:.3g} USD"
     return (
-        f'<circle class="{kind}" cx="{left:.1f}" cy="{up:.1f}" r="{3 + 4 * plan.fairness:.1f}">'
+        f'<circle class="{kind}" cx="{left:.1f}" cy="{top:.1f}" r="{3 + 4 * plan.fairness:.1f}">'
         f"<title>{escape(title)}</title></circle>"
-        f'<text class="tick" x="{left + 8:.1f}" y="{up - 6:.1f}">{plan.number}</text>'
+        f'<text class="tick" x="{left + 8:.1f}" y="{top - 6:.1f}">{plan.number}</text>'
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from littoral.manager.model_records import Model, Version
+from littoral.manager.page.model_rules import model_rules
 from littoral.manager.page.pieces import (
     NONE,
     Num,
@@ -12,7 +13,6 @@ from littoral.manager.page.pieces import (
     badge,
     button,
     empty,
-    facts,
     heading,
     link,
     percent,
@@ -22,8 +22,7 @@ from littoral.manager.page.pieces import (
     tiles,
 )
 from littoral.manager.page.plots import Axis, Line, plot
-from littoral.manager.page.view import Fields, Said, View, Visit
-from littoral.manager.refusals import Conflict
+from littoral.manager.page.view import Fields, Said, View, Visit, number_in
 from littoral.manager.updates import Update
 
 
@@ -39,7 +38,7 @@ def show(visit: Visit) -> str:
 def _buttons(visit: Visit, model: Model, versions: list[Version]) -> list[str]:
     if not visit.may_write:
         return []
-    found = [button("Update now", "update")]
+    found = [button("Update now", "update")] if model.training.job else []
     if model.current is not None and len(versions) > 1:
         question = f"Serve the version that was served before version {model.current}?"
         found.append(button("Roll back", "rollback", ask=question, kind="main"))
@@ -62,26 +61,14 @@ def _figures(visit: Visit, model: Model) -> str:
 
 def _versions(visit: Visit, model: Model, versions: list[Version]) -> str:
     if not versions:
-        return section("Versions", empty("No version yet. Send samples with labels, then update the model."))
+        todo = (
+            "samples with labels, then update it" if model.training.job else f"weights to /models/{model.name}/versions"
+        )
+        return section("Versions", empty(f"No version yet. Send {todo}."), model_rules(model))
     heads = [Num("version"), "state", Num("held-out accuracy"), "why", "run", "made", ""]
     rows = (_row(visit, version) for version in versions[::-1])
-    beside = f'<div class="pair">{_curve(versions)}{_rules(model)}</div>'
+    beside = f'<div class="pair">{_curve(versions)}{model_rules(model)}</div>'
     return section("Versions", beside, table("Versions", heads, rows))
-
-
-def _rules(model: Model) -> str:
-    """When a version is promoted, and what it is trained on."""
-    gate, training, job = model.gate, model.training, model.training.job
-    margin = f" {100 * gate.margin:+.1f} points" if gate.margin else ""
-    floor = "none" if gate.floor is None else percent(gate.floor)
-    return facts(
-        ("To be promoted", f"the served version's accuracy{margin}, or more"),
-        ("judged on", f"the newest {gate.window:,} held-out samples, {gate.least_samples:,} at least"),
-        ("lowest accuracy", floor),
-        ("Trained on", f"the newest {training.window:,} samples; {percent(training.rehearsal, 0)} of all are older"),
-        ("where", escape(f"{job.get('continuum', '-')}, {training.options.get('world', 'processes')}")),
-        ("how", escape(f"{job.get('strategy', 'auto')}, planner {job.get('planner', 'auto')}")),
-    )
 
 
 def _row(visit: Visit, version: Version) -> list[str]:
@@ -176,7 +163,7 @@ def force(visit: Visit, fields: Fields) -> Said:
 
 def _promote(visit: Visit, fields: Fields, *, force: bool) -> Said:
     life, name = visit.manager.life, visit.place["name"]
-    number = _number(fields, "version")
+    number = number_in(fields, "version")
     judged = None if force else life.judge(name, number)
     with visit.manager.database.write() as connection:
         version = life.promote(connection, name, number, judged)
@@ -188,18 +175,11 @@ def _promote(visit: Visit, fields: Fields, *, force: bool) -> Said:
 
 def give_up(visit: Visit, fields: Fields) -> Said:
     """Stop its run, too."""
-    life, number = visit.manager.life, _number(fields, "update")
+    life, number = visit.manager.life, number_in(fields, "update")
     with visit.manager.database.write() as connection:
         update = life.updates.give_up(connection, number, visit.now, f"given up by {visit.token.name}")
     life.stop_run(update)
     return Said(f"Update {number} is given up.")
-
-
-def _number(fields: Fields, name: str) -> int:
-    text = fields.get(name, "")
-    if not (text.isdecimal() and len(text) < 10):
-        raise Conflict(f"{name} is {text[:20]!r}", remedy="load the page again")
-    return int(text)
 
 
 VIEW = View(

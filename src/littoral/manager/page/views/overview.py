@@ -13,7 +13,7 @@ from littoral.manager.runs import RunState
 
 _SIGNS = (
     '<ul class="signs"><li class="working">working</li><li class="idle">idle</li><li class="done">done</li>'
-    '<li class="lost">lost or excluded</li><li class="store">data</li></ul>'
+    '<li class="lost">lost</li><li class="excluded">excluded</li><li class="store">data</li></ul>'
 )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from littoral.manager.jobs import RunOptions
 from littoral.manager.page.pieces import NONE, Num, ago, folded, heading, percent, seconds, section, table, tiles
-from littoral.manager.page.view import Fields, Said, View, Visit
+from littoral.manager.page.run_options import options_of, world_field
+from littoral.manager.page.view import Fields, Said, View, Visit, number_in
 from littoral.manager.page.views.plans import money
 from littoral.manager.plans import PlanRecord
 from littoral.units import show_bytes, show_duration
@@ -31,17 +31,15 @@ def run_form(visit: Visit, record: PlanRecord) -> str:
     """For operators."""
     if not visit.may_write:
         return ""
-    worlds = "".join(f"<option>{world}</option>" for world in ("processes", "simulated", "ray"))
     return (
         f'<form data-act="run" class="inline"><input type="hidden" name="plan" value="{record.number}">'
-        f'<label class="unseen" for="world">Where to run</label><select id="world" name="world">{worlds}</select>'
-        f'<button class="main">Run plan {record.number}</button></form>'
+        f'{world_field()}<button class="main">Run plan {record.number}</button></form>'
     )
 
 
 def _predicted(record: PlanRecord) -> str:
     told, tried = record.plan["predicted"], record.simulated
-    remark = f"{show_duration(tried['time_s'])} in a trial in virtual time" if tried else "not tried"
+    remark = f"{show_duration(tried['time_s'])} in a trial in virtual time" if tried else "not tried in virtual time"
     figures = tiles(
         ("Time", seconds(told["time_s"]), remark),
         ("One epoch", seconds(told["epoch_s"]), f"{record.plan['epochs']} epochs at most"),
@@ -91,11 +89,10 @@ def _others(plan: dict[str, Any]) -> str:
 def run(visit: Visit, fields: Fields) -> Said:
     """Run a plan of this page for the job that it was made for."""
     manager = visit.manager
-    record = manager.plans.get(int(fields.get("plan", "0")) if fields.get("plan", "").isdecimal() else 0)
-    world: Any = fields.get("world") if fields.get("world") in ("simulated", "ray") else "processes"
+    record, options = manager.plans.get(number_in(fields, "plan")), options_of(fields)
     given = manager.jobs.check(relative(record.job))
     with manager.database.write() as connection:
-        _, made = manager.jobs.submit(connection, given, RunOptions(world=world), plan=record.plan)
+        _, made = manager.jobs.submit(connection, given, options, plan=record.plan)
     manager.launcher.wake()
     return Said("", go=f"/runs/{made.number}")
 

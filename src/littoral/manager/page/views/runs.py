@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from html import escape
+from urllib.parse import urlencode
 
 from littoral.manager.page.pieces import NONE, Num, ago, badge, bar, code, empty, heading, link, percent, seconds, table
 from littoral.manager.page.view import BASE, View, Visit
@@ -15,13 +16,14 @@ _PAGE = 25
 
 def show(visit: Visit) -> str:
     """A page of them."""
-    state = _state(visit)
-    after = visit.place.get("after")
-    found = visit.manager.runs.listed(Window(limit=_PAGE, after=after), state, newest=True)
+    state, job = _state(visit), visit.number("job") or None
+    window = Window(limit=_PAGE, after=visit.place.get("after"))
+    found = visit.manager.runs.listed(window, state, job, newest=True)
     runs = [now(visit, run) for run in found.items]
-    older = f"?after={found.next}" + (f"&state={state}" if state else "") if found.next else ""
-    more = f"<p>{link(f'/runs{older}', 'older runs')}</p>" if older else ""
-    return heading("Runs", _filter(state)) + f'<div class="card">{runs_table(visit, runs)}{more}</div>'
+    query = urlencode({"after": found.next, **({"state": state} if state else {}), **({"job": job} if job else {})})
+    more = f"<p>{link(f'/runs?{query}', 'older runs')}</p>" if found.next else ""
+    top = heading(f"Runs of job {job}" if job else "Runs", "" if job else _filter(state))
+    return f'{top}<div class="card">{runs_table(visit, runs)}{more}</div>'
 
 
 def now(visit: Visit, run: Run) -> Run:

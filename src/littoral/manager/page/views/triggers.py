@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from html import escape
 
-from littoral.errors import InputError
 from littoral.manager.page.pieces import ago, badge, button, empty, folded, heading, link, section
 from littoral.manager.page.plots import Axis, Line, Rule, plot
-from littoral.manager.page.view import Fields, Said, View, Visit
+from littoral.manager.page.view import Fields, Said, View, Visit, number_in
 from littoral.manager.page.written import plain
 from littoral.manager.trigger_kinds import KINDS
 from littoral.manager.trigger_rows import Signal, TriggerRow
@@ -114,7 +113,7 @@ def create(visit: Visit, fields: Fields) -> Said:
 
 def turn(visit: Visit, fields: Fields) -> Said:
     """On or off."""
-    rows, number = visit.manager.life.watches.rows, _number(fields)
+    rows, number = visit.manager.life.watches.rows, number_in(fields, "trigger")
     with visit.manager.database.write() as connection:
         changed = rows.change(connection, number, enabled=not rows.get(number).enabled)
         visit.manager.events.append(connection, "trigger.changed", f"triggers/{number}", {"by": visit.token.name})
@@ -123,18 +122,11 @@ def turn(visit: Visit, fields: Fields) -> Said:
 
 def delete(visit: Visit, fields: Fields) -> Said:
     """With its signal."""
-    number = _number(fields)
+    number = number_in(fields, "trigger")
     with visit.manager.database.write() as connection:
         visit.manager.life.watches.rows.delete(connection, number)
         visit.manager.events.append(connection, "trigger.deleted", f"triggers/{number}", {"by": visit.token.name})
     return Said(f"Trigger {number} is gone.")
-
-
-def _number(fields: Fields) -> int:
-    text = fields.get("trigger", "")
-    if not (text.isdecimal() and len(text) < 16):
-        raise InputError(f"the trigger is {text[:20]!r}", remedy="load the page again")
-    return int(text)
 
 
 VIEW = View(
