@@ -88,6 +88,32 @@ def test_no_firing_is_lost_or_doubled_by_a_restart(tmp_path: Path) -> None:
             assert [u.state for u in life.cycle.updates.of_model("digits", 0, 10)] == ["waiting", "promoted"]
 
 
+def test_an_alarm_is_followed_up_once_whatever_restarts(tmp_path: Path) -> None:
+    """Another manager asks, and yet another one trains, for every batch. Most held-out samples are from before."""
+    stream, clock, scores = Stream(), Clock(), []
+    with alive(tmp_path, clock) as life:
+        begin(life, stream, window=400)
+        id = trigger(life, "drift", gather=100)
+        serve_and_label(life, stream, 2000, drifted=False)
+    for _ in range(8):
+        clock.now += 60
+        with alive(tmp_path, clock) as life:
+            scores.append(serve_and_label(life, stream, 100, drifted=True))
+            life.cycle.watches.step(life.cycle.registry.get("digits"), clock())
+        with alive(tmp_path, clock) as life:
+            life.settle()
+            _, *asked = reversed(life.cycle.updates.of_model("digits", 0, 10))
+            said = [point.reason for point in life.cycle.watches.rows.signal(id, 0, 100)]
+    first, second = asked
+    assert first.alarm is not None and 100 <= first.labelled - first.alarm < 300
+    assert (second.follows, second.alarm, second.trigger) == (first.number, first.alarm, id)
+    assert 500 <= second.labelled - first.alarm < 600  # a window of 400, and a fifth held out
+    assert any("follow-up of update 2: 384 of 500 labels" in reason for reason in said), said
+    assert said.count(second.why) == 1 and "follow-up" not in said[-1], said
+    assert (first.state, second.state) == ("promoted", "promoted"), second.reason
+    assert scores[-1] > 0.9, scores
+
+
 def test_triggers_rest_after_a_refusal(tmp_path: Path) -> None:
     from littoral.manager.gate import Gate
 
