@@ -111,7 +111,7 @@ class Drift(_Alarming, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return WatchDrift(detector(self.detector, **self.settings), self.gather)
 
 
-class ExpectedGain(_Alarming, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ExpectedGain(_Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When the accuracy that an update should bring back is worth more than the update.
 
     ``watching.gain`` says how many points were lost since the promotion, with ``confidence`` no less: the last
@@ -121,11 +121,10 @@ class ExpectedGain(_Alarming, frozen=True, kw_only=True, forbid_unknown_fields=T
         worth = points lost * usd_per_point_day * horizon_s / 86400 * (u + 2) / (t + 2)
         cost  = predicted cost + predicted seconds * usd_per_hour / 3600
 
-    It fires when the worth is over the cost. The last factor distrusts updates that often came to nothing. A follow-up
-    is not weighed, so there is none unless asked for.
+    It fires when the worth is over the cost. The last factor distrusts updates that often came to nothing. It has no
+    follow-up, which nobody would have weighed, but asks again while enough is lost.
     """
 
-    follow_up: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 0.0
     usd_per_point_day: _Positive
     horizon_s: _Positive = 7 * DAY_S
     usd_per_hour: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0

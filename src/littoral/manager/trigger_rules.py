@@ -144,7 +144,7 @@ class WatchExpectedGain:
             f"an update costs {verdict.cost:.4g} USD"
         )
         level = min(verdict.level, _HIGHEST)
-        return Fire(told, level, since=0) if verdict.update else Wait(told, level)
+        return Fire(told, level) if verdict.update else Wait(told, level)
 
     def _fresh(self, promoted: Score | None) -> Answers | None:
         if promoted is not None:
