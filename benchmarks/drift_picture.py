@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from drift_courses import half, image_course
+from drift_courses import image_course
 from drift_serving import Outcome
 from littoral.incremental.images import digits
 from littoral.incremental.stream import seasons
 
-DRAWN = {"never": "#b3402a", "always": "#8a8a8a", "adwin": "#1f5fa8"}
+COLOURS = {"never": "#b3402a", "always": "#8a8a8a", "drift trigger": "#1f5fa8"}
+RECENT = {"elec2": 4 * 7 * 48}  # answers that a point is a mean of; 200 elsewhere
 
 
-def draw(path: Path, images: Sequence[Outcome], prices: Sequence[Outcome]) -> None:
-    """Accuracy of the last answers: never, always, and by drift with a mark at each update."""
+def draw(path: Path, drawn: Mapping[str, Mapping[str, Outcome]]) -> None:
+    """Accuracy of the last answers, one panel for each stream, with a mark at each update of the trigger."""
     try:
         import matplotlib
     except ImportError:
@@ -27,19 +28,21 @@ def draw(path: Path, images: Sequence[Outcome], prices: Sequence[Outcome]) -> No
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(2, 1, figsize=(10, 7), layout="constrained")
-    for axis, outcomes, last in ((axes[0], images, 200), (axes[1], prices, 4 * 7 * 48)):
-        for (label, colour), outcome in zip(DRAWN.items(), outcomes, strict=True):
-            _curve(axis, label, colour, outcome, last)
+    figure, grid = pyplot.subplots(len(drawn), 1, figsize=(10, 3.5 * len(drawn)), layout="constrained", squeeze=False)
+    for axis, (name, outcomes) in zip(grid[:, 0], drawn.items(), strict=True):
+        last = RECENT.get(name, 200)
+        for label, outcome in outcomes.items():
+            _curve(axis, label, outcome, last)
         axis.set(xlabel="sample", ylabel=f"accuracy of the last {last}", ylim=(-0.08, 1.02))
         axis.legend(loc="lower left", bbox_to_anchor=(0, 0.08), fontsize=8)
-    _mark_phases(axes[0])
-    axes[0].set_title("digits, seed 0 (yellow: a drift sets in)", pad=16)
-    axes[1].set_title("elec2, seed 0")
+        axis.set_title(f"{name}, seed 0" + ("" if name in RECENT else " (yellow: a drift sets in)"), pad=16)
+        if name not in RECENT:
+            _mark_phases(axis)
     figure.savefig(path, dpi=110)
 
 
-def _curve(axis: Any, label: str, colour: str, outcome: Outcome, last: int) -> None:
+def _curve(axis: Any, label: str, outcome: Outcome, last: int) -> None:
+    colour = COLOURS[label]
     sums = np.cumsum([0.0, *(1.0 - wrong for wrong in outcome.wrong)])
     means = (sums[last:] - sums[:-last]) / last
     name = f"{label}: {100 * outcome.accuracy:.1f} %, {len(outcome.updates)} updates"
@@ -49,7 +52,7 @@ def _curve(axis: Any, label: str, colour: str, outcome: Outcome, last: int) -> N
 
 
 def _mark_phases(axis: Any) -> None:
-    drifts = image_course(half(digits(), 1), seasons(), 0).drifts or ()
+    drifts = image_course(digits(), seasons(), 0).drifts or ()
     for phase, (start, over) in zip(seasons(), [(0, 0), *drifts], strict=True):
         axis.axvspan(start, start + over, color="#f0d9a0", alpha=0.6, linewidth=0)
         axis.axvline(start, color="#999999", linewidth=0.8)

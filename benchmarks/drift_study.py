@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from drift_courses import Course, electricity, half, image_course
+from drift_courses import Course, electricity, image_course
 from drift_policies import Every, Never, Policy, watcher
 from drift_serving import Found, Outcome, judge, serve
-from drift_tuning import CHOSEN, Settings, heads, words
-from littoral.incremental.images import digits, fashion_mnist
+from drift_tuning import CHOSEN, DEFAULT, KSWIN, Settings, heads, words
+from littoral.incremental.images import Images
 from littoral.incremental.stream import Phase, seasons
 
 Make = Callable[[Course], Policy]
@@ -26,14 +26,13 @@ BY_SAMPLES: dict[str, Make] = {
 }
 
 
-def entries(kswin: bool) -> dict[str, Make]:
-    """The rows of the tables; every trigger that has a follow-up also without it."""
+def entries(kswin: bool, *, without: bool = True) -> dict[str, Make]:
+    """The rows of the tables; every trigger that has a follow-up also ``without`` it."""
     rows = dict(BY_SAMPLES)
-    for name, settings in CHOSEN.items():
-        if name == "kswin" and not kswin:
-            continue
+    watched = [("adwin", DEFAULT), *CHOSEN.items(), *([("kswin", KSWIN)] if kswin else [])]
+    for name, settings in watched:
         rows[f"{name} {words(settings)}"] = partial(_watching, name, settings)
-        if "follow_up" in settings:
+        if without and "follow_up" in settings:
             once = {**settings, "follow_up": 0.0}
             rows[f"{name} {words(once)}"] = partial(_watching, name, once)
     return rows
@@ -43,20 +42,22 @@ def _watching(name: str, settings: Settings, course: Course) -> Policy:
     return watcher(name, settings, course)
 
 
-def run(data: Path, fashion: Path | None, seeds: Sequence[int], kswin: bool) -> tuple[Results, Results]:
-    """All tables; what came out on digits and on elec2, for a picture."""
+def on_images(name: str, images: Images, seeds: Sequence[int], kswin: bool) -> Results:
+    """Four drifts, and none; returns what came out of the drifts."""
     phases = seasons()
     calm = [Phase(name="calm", samples=11_000, classes=phases[0].classes)]
-    course, rows = electricity(data), entries(kswin)
-    pools = {"digits": half(digits(), 1)} | ({"Fashion-MNIST": fashion_mnist(fashion)} if fashion else {})
-    drifting = {}
-    for name, images in pools.items():
-        drifting[name] = study(f"{name}, four drifts", rows, partial(image_course, images, phases), seeds)
-        study(f"{name} without drift", rows, partial(image_course, images, calm), seeds)
-    prices = study("elec2 (nobody knows where it drifts: no delays)", rows, lambda _: course, seeds)
+    results = study(f"{name}, four drifts", entries(kswin), partial(image_course, images, phases), seeds)
+    study(f"{name} without drift", entries(kswin, without=False), partial(image_course, images, calm), seeds)
+    return results
+
+
+def on_prices(folder: Path, seeds: Sequence[int], kswin: bool) -> Results:
+    """Nobody knows where they drift, so there are no delays."""
+    course = electricity(folder)
+    results = study("elec2", entries(kswin), lambda _: course, seeds)
     same = (course.y[course.first :] == course.y[course.first - 1 : -1]).float().mean()
     print(f"\nelec2, answering with the label before: {same:.4f}")
-    return drifting["digits"], prices
+    return results
 
 
 def study(name: str, rows: dict[str, Make], make_course: Callable[[int], Course], seeds: Sequence[int]) -> Results:
