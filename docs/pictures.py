@@ -166,7 +166,7 @@ def keep_fresh(client: httpx.Client) -> None:
         told = ok(client.post("/models/digits/predict", content=pictures.tobytes(), headers=BINARY))
         send(client, pictures, actual=labels, predicted=told["labels"], versions=[told["version"]] * 40)
         time.sleep(0.28)  # triggers are asked four times a second
-    until(lambda: ok(client.get("/models/digits"))["current"] == 2)
+    until(lambda: ok(client.get("/models/digits"))["current"] >= 2)  # a follow-up may make it 3
 
 
 def send(client: httpx.Client, pictures: Any, **columns: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from html import escape
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from summary import RECENT, rolling, table
 
@@ -55,6 +55,7 @@ def _updates(axes: Axes, story: Story) -> None:
         end = update["ended"] if update["ended"] is not None else story.batches[-1].t
         label = "update, to version" if number == 0 else None
         axes.axvspan(update["asked"], end, color=UPDATE, alpha=0.16, linewidth=0, label=label)
+        axes.axvline(end, color=UPDATE, linewidth=0.8)
         told = f"v{update['version']}" if update["state"] == "promoted" else update["state"]
         axes.text((update["asked"] + end) / 2, 0.02, told, fontsize=9, color=UPDATE, ha="center", va="bottom")
 
@@ -71,7 +72,3 @@ img{{width:100%}}pre{{overflow:auto}}</style><h1>Accuracy of a served model whil
 <img alt="Accuracy against time, with and without updates" src="data:image/png;base64,{content}">
 <pre>{escape(table(story))}</pre><h2>Updates</h2><ol>{told}</ol></html>
 """
-
-
-def _told(update: dict[str, Any]) -> str:
-    return f"{update['why']}: {update['state']}, {update['reason']}"

@@ -38,7 +38,7 @@ BATCH = 20  # pictures asked about at once
 LONGEST = 20_000  # pictures in a phase, whatever happens
 MODEL, FROZEN = "digits", "digits-frozen"
 TRIGGERS: dict[str, dict[str, Any]] = {
-    "drift": {"detector": "adwin", "gather": 300, "debounce_s": 5, "cool_down_s": 20},
+    "drift": {"detector": "adwin", "gather": 100, "debounce_s": 5, "cool_down_s": 20},
     # a point of accuracy is worth 1 USD until tomorrow, a second of the three devices 3 USD
     "expected-gain": {"usd_per_point_day": 1, "horizon_s": 86_400, "usd_per_hour": 10_800, "window": 200,
                       "debounce_s": 5, "cool_down_s": 20},

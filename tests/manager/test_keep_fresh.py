@@ -26,11 +26,12 @@ def test_the_model_decays_and_recovers(tmp_path: Path) -> None:
     found = story["summary"]
     assert found["before"] > 0.9 and found["decayed"] < 0.7, done.stdout
     assert found["recovered"] > 0.8 and found["without_updates"] < 0.7, done.stdout
-    assert found["promoted"] == found["updates"] == 1 and found["sift_pictures"] > 0, done.stdout
-    (update,) = story["updates"]
-    assert update["workers"] == ["full", "half", "quarter"] and "drift" in update["why"]
-    assert {batch["version"] for batch in story["batches"]} == {1, 2}
-    assert "1 promoted, 0 refused" in done.stdout and "update 2 running" in done.stderr
+    assert found["failed"] == 0 and found["sift_pictures"] > 0, done.stdout
+    first, second = story["updates"]  # the second may be no better than the first
+    assert first["workers"] == ["full", "half", "quarter"] and "drift" in first["why"]
+    assert first["state"] == "promoted" and second["why"].startswith("follow-up of update 2")
+    assert {1, 2} <= {batch["version"] for batch in story["batches"]} <= {1, 2, 3}
+    assert "promoted, " in done.stdout and "update 2 running" in done.stderr
     assert (tmp_path / "accuracy.png").read_bytes().startswith(b"\x89PNG")
     assert "data:image/png;base64," in (tmp_path / "accuracy.html").read_text()
     left = [each.info["cmdline"] for each in psutil.process_iter(["cmdline"])]

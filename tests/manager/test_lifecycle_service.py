@@ -71,12 +71,9 @@ def test_from_samples_to_a_served_version_and_back(served: Served) -> None:
 
         told = answer(x)
         assert told["version"] == 1 and np.mean(np.array(told["labels"]) == y) > 0.85
-        trigger = ok(
-            operator.post(
-                "/triggers", json={"model": "digits", "kind": "drift", "settings": {"gather": 300, "debounce_s": 0}}
-            ),
-            201,
-        )
+        settings = {"gather": 300, "debounce_s": 0, "follow_up": 0}
+        wish = {"model": "digits", "kind": "drift", "settings": settings}
+        trigger = ok(operator.post("/triggers", json=wish), 201)
         for turn in range(11):
             x, y = stream.take(100, drifted=turn >= 3)
             told = answer(x)

@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 from littoral.errors import InputError
 from littoral.manager.gate import Gate, Score
 from littoral.manager.trigger_kinds import KINDS, check_settings
-from littoral.manager.triggers import DAY_S, Cost, Debounce, Decision, Facts, Fire, Trigger, Wait, debounced
+from littoral.manager.triggers import (
+    DAY_S,
+    Alarm,
+    Cost,
+    Debounce,
+    Decision,
+    Facts,
+    Fire,
+    Trigger,
+    Wait,
+    debounced,
+    followed_up,
+)
 
 NOON = 20_000 * DAY_S + DAY_S / 2
 
@@ -72,7 +84,7 @@ def test_drift_alarms_and_stays_alarmed(name: str) -> None:
     assert isinstance(gathering, Wait) and "of 200 gathered since" in gathering.reason
     alarmed = told(calm, bad[200:])
     assert isinstance(alarmed, Fire) and name in alarmed.reason
-    assert told(calm, good) == alarmed
+    assert alarmed.since is not None and told(calm, good) == replace(alarmed, since=alarmed.since + len(good))
     again = trigger("drift", detector=name)
     assert told(again, good + bad) == alarmed  # told once more after a restart, it says the same
 
@@ -107,6 +119,22 @@ def test_expected_gain_without_a_score_compares_with_its_own_beginning() -> None
     assert "not known" in told(gain, "0", Facts()).reason
 
 
+def test_an_alarm_is_followed_up_when_the_training_window_is_new() -> None:
+    calm, alarmed = Wait("no drift", 0.3), Fire("drift", since=20)
+    early = Alarm(update=5, since=399, then=200, window=400)
+    due = replace(early, since=400)
+    told = "follow-up of update 5: 399 of 400 labels since its alarm"
+    assert followed_up(calm, 1.0, early) == Wait(f"no drift; {told}", 0.3)
+    assert followed_up(calm, 1.0, due) == Fire(told.replace("399", "400"), since=400, follows=5)
+    assert isinstance(followed_up(calm, 1.5, due), Wait) and isinstance(followed_up(calm, 0.6, due), Fire)
+    for nothing in (followed_up(calm, 0.0, due), followed_up(calm, 1.0, None)):
+        assert nothing == calm  # switched off; no alarm
+    assert followed_up(calm, 1.0, replace(due, then=400)) == calm  # an update has learned from all of it
+    assert followed_up(alarmed, 1.0, due) == alarmed
+    gathering = Wait("drift; 20 of 200 gathered since", 1.0)
+    assert isinstance(followed_up(gathering, 1.0, due), Wait)  # the new alarm goes first
+
+
 @pytest.mark.parametrize(
     ("kind", "settings", "said"),
     [
@@ -122,6 +150,8 @@ def test_expected_gain_without_a_score_compares_with_its_own_beginning() -> None
         ("drift", {"detector": "adwin", "settings": {"delta": -1}}, "delta"),
         ("expected-gain", {"usd_per_point_day": float("nan")}, "is nan; give a finite number"),
         ("count", {"samples": 5, "debounce_s": -1}, ">= 0"),
+        ("drift", {"follow_up": -1}, ">= 0"),
+        ("count", {"samples": 5, "follow_up": 1}, "unknown field `follow_up`"),
     ],
 )
 def test_bad_settings_are_refused(kind: str, settings: dict[str, Any], said: str) -> None:

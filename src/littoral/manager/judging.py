@@ -23,13 +23,20 @@ _ALL = 2**62  # later than any label
 
 
 class Judge:
-    """Scores versions of one model on the same samples: the newest held-out ones, as its gate wants them."""
+    """Scores versions of one model on the same samples: the newest held-out ones, as its gate wants them.
 
-    def __init__(self, model: Model, samples: Samples, registry: Registry) -> None:
+    After an alarm what came before it tells little of what is asked now: only those labelled ``since`` count then, and
+    as many older ones as are missing to the gate's ``least_samples``.
+    """
+
+    def __init__(self, model: Model, samples: Samples, registry: Registry, *, since: int | None = None) -> None:
         self._model, self._registry = model, registry
         self._task = model.make_task()
         self._kind = samples.stores.get(model.store).kind
-        self._x, self._y = samples.labelled(model.store, held_out=True, upto=_ALL, most=model.gate.window)
+        most = model.gate.window
+        if since is not None:
+            most = min(most, max(model.gate.least_samples, samples.held_out_since(model.store, since)))
+        self._x, self._y = samples.labelled(model.store, held_out=True, upto=_ALL, most=most)
 
     def score(self, file: str) -> Score:
         """Of weights that the registry keeps."""

@@ -118,6 +118,14 @@ class Samples:
             ).fetchall()
         return _arrays(kind, [(row["input"], row["actual"]) for row in reversed(rows)])
 
+    def held_out_since(self, store: str, after: int) -> int:
+        """How many held-out samples got their label after ``after``."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                "SELECT count(*) AS found FROM samples WHERE store = ? AND labelled > ? AND held_out", (store, after)
+            ).fetchone()
+        return int(row["found"])
+
     def older(self, store: str, *, upto: int, beyond: int, most: int, dice: random.Random) -> Labelled:
         """Of those to train on that are older than the newest ``beyond``, ``most`` drawn at random."""
         with self._database.read() as connection:

@@ -116,9 +116,16 @@ CREATE INDEX updates_model ON updates (model, number);
 CREATE TABLE update_runs (key TEXT PRIMARY KEY, run INTEGER NOT NULL) WITHOUT ROWID
 """
 
+_FOLLOW_UPS = """
+ALTER TABLE updates ADD COLUMN alarm INTEGER;
+ALTER TABLE updates ADD COLUMN follows INTEGER;
+CREATE UNIQUE INDEX one_follow_up ON updates (follows) WHERE follows IS NOT NULL
+"""
+
 MIGRATIONS = (
     ("life-1-stores", _STORES),
     ("life-2-models", _MODELS),
     ("life-3-triggers", _TRIGGERS),
     ("life-4-updates", _UPDATES),
+    ("life-5-follow-ups", _FOLLOW_UPS),
 )

@@ -39,6 +39,21 @@ class _Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def debounce(self) -> Debounce:
         return Debounce(least_s=self.debounce_s, cool_down_s=self.cool_down_s)
 
+    @property
+    def again_after(self) -> float:
+        """Training windows from an alarm to its follow-up; 0: there is none."""
+        return 0.0
+
+
+class _Alarming(_Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """These fire when a model got worse, and once more (``triggers.followed_up``); with a ``follow_up`` of 0 not."""
+
+    follow_up: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 1.0
+
+    @property
+    def again_after(self) -> float:
+        return self.follow_up
+
 
 class Manual(_Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Only when somebody asks."""
@@ -72,7 +87,7 @@ class Schedule(_Settings, frozen=True, kw_only=True, forbid_unknown_fields=True)
         )
 
 
-class AccuracyBelow(_Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AccuracyBelow(_Alarming, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When the last ``window`` predictions were right less often than ``accuracy``."""
 
     accuracy: Annotated[float, msgspec.Meta(gt=0, le=1)]
@@ -82,7 +97,7 @@ class AccuracyBelow(_Settings, frozen=True, kw_only=True, forbid_unknown_fields=
         return WatchAccuracyBelow(self.accuracy, deque(maxlen=self.window))
 
 
-class Drift(_Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Drift(_Alarming, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a detector finds that predictions got worse: adwin, page-hinkley or kswin, with its ``settings``.
 
     It fires ``gather`` predictions after the alarm, so that there is something new to learn from.
@@ -106,7 +121,8 @@ class ExpectedGain(_Settings, frozen=True, kw_only=True, forbid_unknown_fields=T
         worth = points lost * usd_per_point_day * horizon_s / 86400 * (u + 2) / (t + 2)
         cost  = predicted cost + predicted seconds * usd_per_hour / 3600
 
-    It fires when the worth is over the cost. The last factor distrusts updates that often came to nothing.
+    It fires when the worth is over the cost. The last factor distrusts updates that often came to nothing. It has no
+    follow-up, which nobody would have weighed, but asks again while enough is lost.
     """
 
     usd_per_point_day: _Positive

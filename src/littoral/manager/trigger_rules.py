@@ -83,7 +83,7 @@ class WatchAccuracyBelow:
         accuracy = sum(self.recent) / seen
         level = (1 - accuracy) / (1 - self.least) if self.least < 1 else float(accuracy < 1)
         told = f"accuracy {accuracy:.4f} over the last {seen} predictions, {self.least:g} wanted"
-        return Fire(told, level) if accuracy < self.least else Wait(told, level)
+        return Fire(told, level, since=0) if accuracy < self.least else Wait(told, level)
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class WatchDrift:
         told, since = f"{self.detector.name} found drift at prediction {self.alarm}", self.seen - self.alarm
         if since < self.gather:
             return Wait(f"{told}; {since} of {self.gather} gathered since", 1.0)
-        return Fire(told)
+        return Fire(told, since=since)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

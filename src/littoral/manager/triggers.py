@@ -6,6 +6,7 @@ A trigger is told every outcome of the served version since it was promoted (``s
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,6 +25,16 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alarm:
+    """The trigger's last alarm that an update answered, as long as no follow-up did; counted in labels."""
+
+    update: int  # its number
+    since: int  # labels since the alarm
+    then: int  # the same, when the model's last update began
+    window: int  # labels that make all of the training window new
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What is known of a model besides its outcomes; times in seconds since 1970, None: never."""
 
@@ -37,6 +48,7 @@ class Facts:
     updates: int = 0  # of the last ten that ended ...
     promotions: int = 0  # ... and these were promoted
     cost: Cost | None = None
+    alarm: Alarm | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +57,8 @@ class Fire:
 
     reason: str
     level: float = 1.0
+    since: int | None = None  # predictions since the alarm, where it was one
+    follows: int | None = None  # the update that this one is a follow-up of
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +108,23 @@ def debounced(decision: Decision, hold: str | None) -> Decision:
     if isinstance(decision, Fire) and hold is not None:
         return Wait(f"{decision.reason}; but {hold}", decision.level)
     return decision
+
+
+def followed_up(decision: Decision, windows: float, alarm: Alarm | None) -> Decision:
+    """Update once more when ``windows`` of the training window have arrived since an alarm; 0 is never.
+
+    At the alarm most of the training window is still from before the drift. A new alarm goes first, since it has a
+    follow-up of its own; and none is needed if an update has begun late enough, whoever asked for it.
+    """
+    if alarm is None or isinstance(decision, Fire):
+        return decision
+    needed = math.ceil(windows * alarm.window)
+    if alarm.then >= needed:
+        return decision
+    told = f"follow-up of update {alarm.update}: {alarm.since} of {needed} labels since its alarm"
+    if alarm.since < needed or decision.level >= 1:
+        return Wait(f"{decision.reason}; {told}", decision.level)
+    return Fire(told, since=alarm.since, follows=alarm.update)
 
 
 def _ago(seconds: float) -> str:

@@ -13,7 +13,7 @@ import logging
 import shutil
 import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from sqlite3 import Connection, Row
 from typing import Any
@@ -37,8 +37,20 @@ Tell = Callable[[Connection, str, str, Mapping[str, Any]], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """A trigger that asks for an update: the store's clock at its alarm, and the update that this one follows up."""
+
+    trigger: int
+    alarm: int | None = None
+    follows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """One update: ``why`` it was asked for, the ``reason`` for its state; ``labelled`` is the store's clock then."""
+    """One update: ``why`` it was asked for, the ``reason`` for its state; ``labelled`` is the store's clock then.
+
+    ``alarm`` is the same clock when the trigger's alarm came, ``follows`` the update that this one is a follow-up of.
+    """
 
     number: int
     model: str
@@ -56,6 +68,8 @@ class Update:
     cost_usd: float | None
     created: float
     ended: float | None
+    alarm: int | None
+    follows: int | None
 
 
 class Updates:
@@ -69,19 +83,20 @@ class Updates:
 
     # -- asking -------------------------------------------------------------------------------------------------
 
-    def request(self, connection: Connection, model: str, why: str, now: float, trigger: int | None = None) -> Update:
+    def request(self, connection: Connection, model: str, why: str, now: float, by: Asker | None = None) -> Update:
         """A new update; refused while another one of the model is under way."""
+        asker = {"trigger": None, "alarm": None, "follows": None} if by is None else asdict(by)
         found = find_model(connection, model)
         labelled = find_store(connection, found.store).labelled
         try:
             number = connection.execute(
-                "INSERT INTO updates (model, trigger, why, state, labelled, parent, created) "
-                "VALUES (?, ?, ?, 'waiting', ?, ?, ?)",
-                (model, trigger, why, labelled, found.current, now),
+                "INSERT INTO updates (model, why, state, labelled, parent, created, trigger, alarm, follows) "
+                "VALUES (?, ?, 'waiting', ?, ?, ?, ?, ?, ?)",
+                (model, why, labelled, found.current, now, *asker.values()),
             ).lastrowid
         except sqlite3.IntegrityError as error:
             raise Conflict(f"model {model!r} is being updated", remedy="wait for it, or give it up") from error
-        self._tell(connection, "update.asked", f"models/{model}", {"update": number, "why": why, "trigger": trigger})
+        self._tell(connection, "update.asked", f"models/{model}", {"update": number, "why": why, **asker})
         return find_update(connection, number or 0)
 
     def give_up(self, connection: Connection, number: int, now: float, reason: str) -> Update:
@@ -178,7 +193,7 @@ class Updates:
     def _judge(self, update: Update, model: Model, now: float) -> None:
         run: Standing = self._trainer.state(update.run or "")
         file = self._registry.weights.keep(model.name, harvest(model.make_task(), run.folder))
-        judge = Judge(model, self._samples, self._registry)
+        judge = Judge(model, self._samples, self._registry, since=update.alarm)
         score = judge.score(file)
         verdict = model.gate.judge(score, judge.current())
         self._conclude(update, model, file, score, verdict, now)

@@ -2,12 +2,14 @@
 
 Nothing that a trigger remembers is stored: after a restart it is told again what happened since the served version was
 promoted, the newest ``REPLAY`` outcomes at most. Firing writes the update's row and the signal in one transaction, and
-a model has one unfinished update at a time; so no firing is lost, and none counts twice.
+a model has one unfinished update at a time; so no firing is lost, and none counts twice. What a follow-up depends on,
+when the alarm was and which updates began since, is in the rows of updates.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from sqlite3 import Connection
@@ -17,11 +19,11 @@ from littoral.manager.gate import Score
 from littoral.manager.model_records import Model, find_version
 from littoral.manager.refusals import Conflict
 from littoral.manager.samples import Samples
-from littoral.manager.stores import find_store
+from littoral.manager.stores import Store, find_store
 from littoral.manager.trigger_kinds import check_settings
 from littoral.manager.trigger_rows import TriggerRow, TriggerRows
-from littoral.manager.triggers import Cost, Debounce, Decision, Facts, Fire, Trigger, debounced
-from littoral.manager.updates import Update, Updates
+from littoral.manager.triggers import Alarm, Cost, Debounce, Decision, Facts, Fire, Trigger, debounced, followed_up
+from littoral.manager.updates import Asker, Update, Updates
 
 REPLAY = 20_000
 _RECENT_UPDATES = 10
@@ -33,6 +35,7 @@ class _Watch:
     key: str  # what it was made from: other settings or another promotion make another one
     trigger: Trigger
     debounce: Debounce
+    again_after: float
     seen: int  # the last label it was told of
     recorded: float = float("-inf")
 
@@ -57,13 +60,15 @@ class Watches:
 
     def _ask(self, row: TriggerRow, model: Model, now: float) -> Update | None:
         with self._database.read() as connection:
-            labelled = find_store(connection, model.store).labelled
-            facts, promotion = known_facts(connection, model, row.created, labelled)
+            store = find_store(connection, model.store)
+            labelled = store.labelled
+            facts, promotion = known_facts(connection, model, row, store)
         watch = self._watch(row, promotion)
         news = self._tell(watch, model, labelled)
         if row.kind == "expected-gain":
             facts = replace(facts, cost=self._cost(model))
-        decision = debounced(watch.trigger.decide(now, facts), watch.debounce.hold(now, facts))
+        wish = followed_up(watch.trigger.decide(now, facts), watch.again_after, facts.alarm)
+        decision = debounced(wish, watch.debounce.hold(now, facts))
         if not (news or isinstance(decision, Fire) or now - watch.recorded >= _SIGNAL_EVERY_S):
             return None
         watch.recorded = now
@@ -74,7 +79,8 @@ class Watches:
         known = self._watches.get(row.number)
         if known is None or known.key != key:
             settings = check_settings(row.kind, row.settings)
-            known = self._watches[row.number] = _Watch(key, settings.make(), settings.debounce, promotion[1])
+            known = _Watch(key, settings.make(), settings.debounce, settings.again_after, promotion[1])
+            self._watches[row.number] = known
         return known
 
     def _tell(self, watch: _Watch, model: Model, labelled: int) -> bool:
@@ -93,14 +99,23 @@ class Watches:
         with self._database.write() as connection:
             if isinstance(decision, Fire):
                 try:
-                    update = self._updates.request(connection, row.model, decision.reason, now, row.number)
+                    asker = _asker(row, decision, labelled)
+                    update = self._updates.request(connection, row.model, decision.reason, now, asker)
                 except Conflict:
                     return None  # somebody asked at the same moment
             self.rows.record(connection, row.number, decision, labelled, now)
         return update
 
 
-def known_facts(connection: Connection, model: Model, created: float, labelled: int) -> tuple[Facts, tuple[int, int]]:
+def _asker(row: TriggerRow, fire: Fire, labelled: int) -> Asker:
+    """Labels that came without a prediction may put the alarm a little too late."""
+    alarm = None if fire.since is None else labelled - fire.since
+    return Asker(trigger=row.number, alarm=alarm, follows=fire.follows)
+
+
+def known_facts(
+    connection: Connection, model: Model, trigger: TriggerRow, store: Store
+) -> tuple[Facts, tuple[int, int]]:
     """What a trigger may know, and since which promotion (its number, and the store's clock then) it watches."""
     updates = connection.execute(
         "SELECT state, labelled, created, ended FROM updates WHERE model = ? ORDER BY number DESC LIMIT ?",
@@ -112,8 +127,8 @@ def known_facts(connection: Connection, model: Model, created: float, labelled: 
     ).fetchone()
     last, ended = updates[0] if updates else None, [row for row in updates if row["ended"] is not None]
     facts = Facts(
-        labelled=labelled - (last["labelled"] if last else 0),
-        created=created,
+        labelled=store.labelled - (last["labelled"] if last else 0),
+        created=trigger.created,
         last_began=last["created"] if last else None,
         last_ended=last["ended"] if last else None,
         last_promoted=last["state"] == "promoted" if last else True,
@@ -121,8 +136,26 @@ def known_facts(connection: Connection, model: Model, created: float, labelled: 
         promoted=_score(connection, model),
         updates=len(ended),
         promotions=sum(row["state"] == "promoted" for row in ended),
+        alarm=_alarm(connection, model, trigger.number, store, last["labelled"]) if last else None,
     )
     return facts, (promotion["number"], promotion["labelled"]) if promotion else (0, 0)
+
+
+def _alarm(connection: Connection, model: Model, trigger: int, store: Store, last: int) -> Alarm | None:
+    """``last`` is the store's clock when the model's last update began."""
+    row = connection.execute(
+        "SELECT number, alarm, number IN (SELECT follows FROM updates WHERE follows IS NOT NULL) AS followed "
+        "FROM updates WHERE model = ? AND trigger = ? AND alarm IS NOT NULL AND follows IS NULL "
+        "ORDER BY number DESC LIMIT 1",
+        (model.name, trigger),
+    ).fetchone()
+    if row is None or row["followed"]:
+        return None
+    window = math.ceil(model.training.window / (1 - store.retention.held_out))
+    return Alarm(
+        update=row["number"], since=store.labelled - row["alarm"], then=last - row["alarm"],
+        window=min(window, store.retention.most_samples),
+    )  # fmt: skip
 
 
 def _score(connection: Connection, model: Model) -> Score | None:
