@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from littoral.errors import InputError, brief
 from littoral.learning.task import Task
+from littoral.manager.keys import complaint
 from littoral.tasks.stored import as_model_input
 
 LARGEST_INPUT_BYTES = 16 * 2**20  # of one sample
@@ -130,8 +131,7 @@ def kind_of(task: Task, declared: Mapping[str, Any]) -> Kind:
     try:
         kind = msgspec.convert({**known, **declared}, Kind)
     except msgspec.ValidationError as error:
-        remedy = "give shape and classes, and dtype, mean and deviation where they matter"
-        raise InputError(f"input: {error}", remedy=remedy) from error
+        raise complaint(error, Kind, "input") from error
     for key, value in known.items():
         if getattr(kind, key) != value:
             raise InputError(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from littoral.errors import InputError
 from littoral.manager.inputs import Kind
+from littoral.manager.keys import EXPECTED, complaint
 from littoral.manager.sample_rows import LARGEST_BATCH, Batch
 
 BINARY = "application/octet-stream"
@@ -108,5 +109,7 @@ def _split(body: bytes) -> tuple[memoryview, memoryview]:
 def _json(content: bytes | memoryview, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(content, type=kind)
+    except msgspec.ValidationError as error:
+        raise complaint(error, kind, "body") from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"the body: {error}", remedy="see /openapi.json for what is expected") from error
+        raise InputError(f"the body: {error}", remedy=EXPECTED) from error

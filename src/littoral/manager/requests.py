@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, Header, HTTPException, Path, Query, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import ConfigDict
 
 from littoral.manager.idempotency import Asked
 from littoral.manager.paging import LARGEST, Window
@@ -76,3 +77,4 @@ def _digest(request: Request, body: bytes) -> str:
 Wanted = Annotated[Window, Depends(_window)]
 Once = Annotated[Asked, Depends(_asked)]
 Document = dict[str, Any]
+STRICT = ConfigDict(extra="forbid")  # the ``__pydantic_config__`` of a body: other keys are refused

@@ -12,13 +12,14 @@ from littoral.manager.manager import Manager
 from littoral.manager.paging import Page
 from littoral.manager.planning import Wish
 from littoral.manager.plans import PlanRecord
-from littoral.manager.requests import Document, Number, Once, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Document, Number, Once, Operator, Viewer, Wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanAsked:
     """A job's document: its YAML file as JSON, with the names of a continuum and a profile that the manager keeps."""
 
+    __pydantic_config__ = STRICT
     job: Document
 
 

@@ -14,7 +14,7 @@ from littoral.manager.manager import Manager
 from littoral.manager.paging import Page, page
 from littoral.manager.parcels import BINARY, named, read_samples
 from littoral.manager.problems import MEDIA
-from littoral.manager.requests import Ingest, Name, Once, Viewer, Wanted
+from littoral.manager.requests import STRICT, Ingest, Name, Once, Viewer, Wanted
 from littoral.manager.sample_rows import LARGEST_BATCH
 from littoral.manager.writer import Busy
 
@@ -40,6 +40,7 @@ class Accepted:
 class Label:
     """What was true of a sample."""
 
+    __pydantic_config__ = STRICT
     id: Annotated[str, Field(max_length=100)]
     actual: Annotated[int, Field(ge=0, lt=2**31, strict=True)]
 
@@ -48,6 +49,7 @@ class Label:
 class Labels:
     """Truths that arrived later."""
 
+    __pydantic_config__ = STRICT
     labels: Annotated[list[Label], Field(min_length=1, max_length=LARGEST_BATCH)]
 
 

@@ -10,11 +10,11 @@ import msgspec
 from fastapi import APIRouter
 from pydantic import Field, WithJsonSchema
 
-from littoral.errors import InputError
 from littoral.manager.inputs import Kind
+from littoral.manager.keys import complaint
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page, page
-from littoral.manager.requests import Document, Name, Once, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Document, Name, Once, Operator, Viewer, Wanted
 from littoral.manager.stores import Retention, Store
 from littoral.manager.tokens import NAME
 
@@ -33,6 +33,7 @@ RetentionGiven = Annotated[Document, WithJsonSchema(schema_of(Retention))]
 class StoreAsked:
     """A store to make: what it takes, and how much of it is kept."""
 
+    __pydantic_config__ = STRICT
     name: Annotated[str, Field(pattern=NAME)]
     input: KindGiven
     retention: RetentionGiven = field(default_factory=dict)
@@ -72,7 +73,7 @@ def settings(given: Document, kind: type[Any], key: str) -> Any:
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
-        raise InputError(f"{key}: {error}", remedy="see /openapi.json for what is expected", key=key) from error
+        raise complaint(error, kind, key) from error
 
 
 def router(manager: Manager) -> APIRouter:

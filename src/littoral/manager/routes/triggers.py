@@ -11,7 +11,7 @@ from pydantic import Field, StrictBool
 
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page, page
-from littoral.manager.requests import Document, Number, Once, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Document, Number, Once, Operator, Viewer, Wanted
 from littoral.manager.tokens import NAME
 from littoral.manager.trigger_kinds import KINDS
 from littoral.manager.trigger_rows import Signal, TriggerRow
@@ -23,6 +23,7 @@ _KIND = f"One of {', '.join(KINDS)}."
 class TriggerAsked:
     """A trigger to make; what its settings are depends on its kind."""
 
+    __pydantic_config__ = STRICT
     model: Annotated[str, Field(pattern=NAME)]
     kind: Annotated[str, Field(max_length=100, description=_KIND)]
     settings: Document = field(default_factory=dict)
@@ -32,6 +33,7 @@ class TriggerAsked:
 class TriggerChange:
     """What to change; null: as it is."""
 
+    __pydantic_config__ = STRICT
     enabled: StrictBool | None = None
     settings: Document | None = None
 

@@ -15,7 +15,7 @@ from littoral.manager.model_records import Version
 from littoral.manager.paging import Page, page
 from littoral.manager.parcels import BINARY
 from littoral.manager.refusals import Conflict
-from littoral.manager.requests import Name, Number, Once, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Name, Number, Once, Operator, Viewer, Wanted
 
 _WEIGHTS = {
     "required": True,
@@ -27,6 +27,7 @@ _WEIGHTS = {
 class Promotion:
     """Which version to serve. ``force`` does without the gate."""
 
+    __pydantic_config__ = STRICT
     version: Annotated[int, Field(ge=1, lt=2**31, strict=True)]
     force: StrictBool = False
 
