@@ -113,7 +113,7 @@ def test_expected_gain_without_a_score_compares_with_its_own_beginning() -> None
         ("cuont", {"samples": 1}, "unknown trigger 'cuont'; did you mean 'count'"),
         ("count", {}, "missing required field `samples`"),
         ("count", {"samples": 0}, ">= 1"),
-        ("count", {"samples": 5, "sample": 1}, "unknown field `sample`"),
+        ("count", {"samples": 5, "sample": 1}, "count: unknown key 'sample'; did you mean 'samples'"),
         ("schedule", {}, "every_s or at"),
         ("schedule", {"at": "25:00"}, "matching regex"),
         ("schedule", {"every_s": 0}, ">= 1"),

@@ -24,13 +24,13 @@ def unknown_key(kind: Any, path: Iterable[object], key: str) -> InputError:
     )
 
 
-def complaint(error: msgspec.ValidationError, kind: Any, name: str) -> InputError:
-    """What msgspec says of a record called ``name``, in our words."""
+def complaint(error: msgspec.ValidationError, kind: Any, name: str, at: str = "") -> InputError:
+    """What msgspec says of a record called ``name``, in our words; ``at`` is its place, unless that is its name."""
     found = _UNKNOWN.search(str(error))
     if found is None:
-        return InputError(f"{name}: {error}", remedy=EXPECTED, key=name)
+        return InputError(f"{name}: {error}", remedy=EXPECTED, key=at or name)
     told = unknown_key(kind, re.findall(r"\.(\w+)", found[2] or ""), found[1])
-    return InputError(f"{name}: {told.found}", remedy=told.remedy, key=f"{name}.{told.key}")
+    return InputError(f"{name}: {told.found}", remedy=told.remedy, key=f"{at or name}.{told.key}")
 
 
 def _keys_at(kind: Any, path: Iterable[str]) -> list[str]:

@@ -141,6 +141,6 @@ def check_settings(kind: str, settings: Mapping[str, Any]) -> Any:
     try:
         checked: Any = msgspec.convert(dict(settings), KINDS[kind])
     except msgspec.ValidationError as error:
-        raise complaint(error, KINDS[kind], "settings") from error
+        raise complaint(error, KINDS[kind], kind, at="settings") from error
     checked.make()
     return checked

@@ -12,7 +12,7 @@ from littoral.manager.devices import AppRecord, DeviceRecord
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page
 from littoral.manager.refusals import unknown
-from littoral.manager.requests import STRICT, Ingest, Name, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Ingest, Name, Operator, Viewer, Wanted, resource
 from littoral.manager.tokens import NAME
 from littoral.profiling.rows import State as Load
 
@@ -72,7 +72,7 @@ class Pardon:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(tags=["devices"])
+    routes = resource("devices")
 
     @routes.get("/devices")
     def list_devices(

@@ -12,6 +12,7 @@ import littoral
 from littoral.manager.health import find_faults
 from littoral.manager.manager import Manager
 from littoral.manager.problems import MEDIA, answer, problem
+from littoral.manager.requests import resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ _NOT_READY: dict[int | str, dict[str, Any]] = {
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(tags=["health"])
+    routes = resource("health")
 
     @routes.get("/health", response_model=Health, responses=_NOT_READY)
     def health() -> Health | JSONResponse:

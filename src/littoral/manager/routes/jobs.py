@@ -12,7 +12,7 @@ from pydantic import Field, StrictBool
 from littoral.manager.jobs import JobRecord, RunOptions
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page
-from littoral.manager.requests import STRICT, Document, Number, Once, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Document, Number, Once, Operator, Viewer, Wanted, resource
 from littoral.manager.runs import Run
 
 
@@ -51,7 +51,7 @@ class Submitted:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/jobs", tags=["jobs"])
+    routes = resource("jobs", "/jobs")
 
     @routes.get("")
     def list_jobs(

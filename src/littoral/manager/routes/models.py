@@ -17,7 +17,7 @@ from littoral.manager.manager import Manager
 from littoral.manager.model_checks import check_update_job, checked_task, made_task
 from littoral.manager.model_records import Model, Training
 from littoral.manager.paging import Page, page
-from littoral.manager.requests import STRICT, Document, Name, Once, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Document, Name, Once, Operator, Viewer, Wanted, resource
 from littoral.manager.routes.stores import KindGiven, RetentionGiven, schema_of, settings
 from littoral.manager.stores import Retention
 from littoral.manager.tokens import NAME
@@ -68,7 +68,7 @@ class ModelRecord:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(tags=["models"])
+    routes = resource("models")
     life = manager.life
     registry = life.registry
 

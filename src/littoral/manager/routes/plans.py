@@ -12,7 +12,7 @@ from littoral.manager.manager import Manager
 from littoral.manager.paging import Page
 from littoral.manager.planning import Wish
 from littoral.manager.plans import PlanRecord
-from littoral.manager.requests import STRICT, Document, Number, Once, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Document, Number, Once, Operator, Viewer, Wanted, resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Planned:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/plans", tags=["plans"])
+    routes = resource("plans", "/plans")
 
     @routes.get("")
     def list_plans(

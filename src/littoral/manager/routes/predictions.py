@@ -12,12 +12,12 @@ from fastapi.concurrency import run_in_threadpool
 from littoral.errors import InputError
 from littoral.manager.manager import Manager
 from littoral.manager.parcels import BINARY, read_inputs
-from littoral.manager.requests import Name, needs
+from littoral.manager.requests import Name, Needs, resource
 from littoral.manager.routes.samples import INPUT, is_binary
 from littoral.manager.serving import LARGEST_BATCH
 from littoral.manager.tokens import Role, Token
 
-Asking = Annotated[Token, Depends(needs(Role.VIEWER, Role.INGEST))]  # also what delivers samples wants to know
+Asking = Annotated[Token, Depends(Needs(Role.VIEWER, Role.INGEST))]  # also what delivers samples wants to know
 _INPUTS = {
     "required": True,
     "content": {
@@ -46,7 +46,7 @@ class Predicted:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(tags=["models"])
+    routes = resource("models")
 
     @routes.post(
         "/models/{name}/predict",

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page
 from littoral.manager.profiles import ProfileRecord
-from littoral.manager.requests import STRICT, Name, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Name, Operator, Viewer, Wanted, resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class ProfileFiles:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/profiles", tags=["profiles"])
+    routes = resource("profiles", "/profiles")
 
     @routes.get("")
     def list_profiles(window: Wanted, by: Viewer) -> Page[ProfileRecord]:

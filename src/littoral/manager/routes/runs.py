@@ -21,7 +21,7 @@ from littoral.manager.manager import Manager
 from littoral.manager.paging import AGAIN, Page
 from littoral.manager.problems import MEDIA
 from littoral.manager.reporting import report
-from littoral.manager.requests import Number, Operator, Viewer, Wanted
+from littoral.manager.requests import Number, Operator, Viewer, Wanted, resource
 from littoral.manager.routes.events import BEAT_S
 from littoral.manager.runs import ENDED, Run, RunState
 
@@ -49,7 +49,7 @@ class Result:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/runs", tags=["runs"])
+    routes = resource("runs", "/runs")
 
     @routes.get("")
     def list_runs(

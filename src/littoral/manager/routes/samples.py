@@ -14,7 +14,7 @@ from littoral.manager.manager import Manager
 from littoral.manager.paging import Page, page
 from littoral.manager.parcels import BINARY, named, read_samples
 from littoral.manager.problems import MEDIA
-from littoral.manager.requests import STRICT, Ingest, Name, Once, Viewer, Wanted
+from littoral.manager.requests import STRICT, Ingest, Name, Once, Viewer, Wanted, resource
 from littoral.manager.sample_rows import LARGEST_BATCH
 from littoral.manager.writer import Busy
 
@@ -76,7 +76,7 @@ class SampleRecord:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/stores", tags=["stores"])
+    routes = resource("stores", "/stores")
     samples, stores = manager.life.samples, manager.life.stores
 
     @routes.get("/{name}/samples")

@@ -14,7 +14,7 @@ from littoral.manager.inputs import Kind
 from littoral.manager.keys import complaint
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page, page
-from littoral.manager.requests import STRICT, Document, Name, Once, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Document, Name, Once, Operator, Viewer, Wanted, resource
 from littoral.manager.stores import Retention, Store
 from littoral.manager.tokens import NAME
 
@@ -78,7 +78,7 @@ def settings(given: Document, kind: type[Any], key: str) -> Any:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/stores", tags=["stores"])
+    routes = resource("stores", "/stores")
     stores = manager.life.stores
 
     @routes.get("")

@@ -11,7 +11,7 @@ from pydantic import Field
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page
 from littoral.manager.refusals import Conflict
-from littoral.manager.requests import STRICT, Name, Operator, Wanted
+from littoral.manager.requests import STRICT, Name, Operator, Wanted, resource
 from littoral.manager.tokens import NAME, NewToken, Role, Token
 
 
@@ -27,7 +27,7 @@ class TokenAsked:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/tokens", tags=["tokens"])
+    routes = resource("tokens", "/tokens")
 
     @routes.get("")
     def list_tokens(window: Wanted, by: Operator) -> Page[Token]:

@@ -11,7 +11,7 @@ from pydantic import Field, StrictBool
 
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page, page
-from littoral.manager.requests import STRICT, Document, Number, Once, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Document, Number, Once, Operator, Viewer, Wanted, resource
 from littoral.manager.tokens import NAME
 from littoral.manager.trigger_kinds import KINDS
 from littoral.manager.trigger_rows import Signal, TriggerRow
@@ -40,7 +40,7 @@ class TriggerChange:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/triggers", tags=["triggers"])
+    routes = resource("triggers", "/triggers")
     triggers = manager.life.watches.rows
 
     @routes.get("")

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page, page
-from littoral.manager.requests import STRICT, Name, Number, Once, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Name, Number, Once, Operator, Viewer, Wanted, resource
 from littoral.manager.updates import Update
 
 
@@ -24,7 +24,7 @@ class Wish:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(tags=["updates"])
+    routes = resource("updates")
     life, updates = manager.life, manager.life.updates
 
     @routes.post("/models/{name}/update", status_code=201, response_model=Update)

@@ -15,7 +15,7 @@ from littoral.manager.model_records import Version
 from littoral.manager.paging import Page, page
 from littoral.manager.parcels import BINARY
 from littoral.manager.refusals import Conflict
-from littoral.manager.requests import STRICT, Name, Number, Once, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Name, Number, Once, Operator, Viewer, Wanted, resource
 
 _WEIGHTS = {
     "required": True,
@@ -34,7 +34,7 @@ class Promotion:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/models/{name}", tags=["models"])
+    routes = resource("models", "/models/{name}")
     life, registry = manager.life, manager.life.registry
 
     @routes.get("/versions")
