@@ -15,7 +15,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from sqlite3 import Connection
 
@@ -31,6 +31,7 @@ from littoral.manager.paging import Window
 from littoral.manager.present import Absent
 from littoral.manager.runner import CHECKPOINT_S, ERROR, ORDER, PATIENCE_S, Order, outcome
 from littoral.manager.runs import Progress, Run, Runs, RunState
+from littoral.manager.thinning import Thinner
 from littoral.planning.plan import Plan
 from littoral.result import FINISHED
 from littoral.run import Options
@@ -51,6 +52,7 @@ class _Child:
     run: Run
     process: subprocess.Popen[bytes]
     follower: Follower
+    thinner: Thinner = field(default_factory=Thinner)
     noted: float = 0.0
     asked_at: float | None = None  # when it was asked to leave
 
@@ -155,8 +157,9 @@ class Launcher:
                 with self._database.write() as connection:
                     self._finish(connection, run, RunState.FAILED, f"it could not be started: {error}")
 
-    def _follow(self, child: _Child) -> None:
-        told, now, number = child.follower.catch_up(), self._now(), child.run.number
+    def _follow(self, child: _Child, *, last: bool = False) -> None:
+        now, number = self._now(), child.run.number
+        told = child.thinner.take(child.follower.catch_up(), now, last=last)
         if told or now - child.noted > _NOTE_S:
             child.noted = now
             with self._database.write() as connection:
@@ -199,7 +202,7 @@ class Launcher:
 
     def _settle(self, child: _Child) -> None:
         """Say how a run's process ended."""
-        self._follow(child)
+        self._follow(child, last=True)
         run, code = self._runs.get(child.run.number), child.process.returncode
         folder = self.folder(run.number)
         result = outcome(folder)
