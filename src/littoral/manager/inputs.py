@@ -56,6 +56,13 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         values: NDArray[Any] = np.frombuffer(content, dtype=np.dtype(self.dtype).newbyteorder("<"))
         return self.checked(values.reshape(-1, *self.shape))
 
+    def check_announced(self, dtype: str | None, shape: Sequence[int] | None) -> None:
+        """Refuse inputs that are said to be something else, before their bytes are taken for this."""
+        wrong_shape = shape is not None and tuple(shape) != self.shape
+        if wrong_shape or (dtype is not None and dtype != self.dtype):
+            found = f"inputs of {dtype or self.dtype}, each of shape {tuple(shape or self.shape)}"
+            raise InputError(found, remedy=f"give {self._words()}", key="shape" if wrong_shape else "dtype")
+
     def from_json(self, inputs: Sequence[object]) -> NDArray[Any]:
         """A batch of inputs, each as nested lists of numbers or as base64 of its bytes."""
         if not inputs:

@@ -13,7 +13,7 @@ from littoral.errors import InputError
 from littoral.manager.manager import Manager
 from littoral.manager.parcels import BINARY, read_inputs
 from littoral.manager.requests import Name, Needs, resource
-from littoral.manager.routes.samples import INPUT, is_binary
+from littoral.manager.routes.samples import ANNOUNCED, INPUT, is_binary
 from littoral.manager.serving import LARGEST_BATCH
 from littoral.manager.tokens import Role, Token
 
@@ -24,7 +24,10 @@ _INPUTS = {
         "application/json": {
             "schema": {
                 "type": "object",
-                "properties": {"inputs": {"type": "array", "items": INPUT, "minItems": 1, "maxItems": LARGEST_BATCH}},
+                "properties": {
+                    "inputs": {"type": "array", "items": INPUT, "minItems": 1, "maxItems": LARGEST_BATCH},
+                    **ANNOUNCED,
+                },
                 "required": ["inputs"],
                 "additionalProperties": False,
             }

@@ -132,6 +132,13 @@ INPUT: dict[str, Any] = {
     "description": "Nested lists of numbers, or base64 of the bytes (little-endian).",
     "anyOf": [{"type": "array", "items": {}}, {"type": "string"}],
 }
+ANNOUNCED: dict[str, Any] = {
+    "dtype": {"anyOf": [{"type": "string", "maxLength": 20}, {"type": "null"}], "description": "Of the bytes."},
+    "shape": {
+        "anyOf": [{"type": "array", "items": {"type": "integer"}, "maxItems": 8}, {"type": "null"}],
+        "description": "Of one input.",
+    },
+}
 _WHOLE = {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 2**31 - 1}, {"type": "null"}]}
 _SAMPLE = {
     "type": "object",
@@ -163,8 +170,9 @@ _SAMPLES = {
             "schema": {
                 "type": "string",
                 "format": "binary",
-                "description": "The length of the head in 4 bytes, little-endian; the head as JSON, with lists ids, "
-                "predicted, actual, versions, times, each optional; then the inputs.",
+                "description": "The length of the head in 4 bytes, little-endian; the head as JSON, with dtype "
+                "and shape of an input and lists ids, predicted, actual, versions, times, each optional; then the "
+                "inputs.",
             }
         },
     },
