@@ -11,7 +11,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -29,6 +29,7 @@ from littoral.manager.lifecycle import LifeCycle
 from littoral.manager.monitor import Monitor
 from littoral.manager.plans import Plans
 from littoral.manager.profiles import Profiles
+from littoral.manager.run_folders import Keep, RunFolders
 from littoral.manager.runs import Runs
 from littoral.manager.tables import MIGRATIONS as LIFE
 from littoral.manager.tokens import Tokens
@@ -47,6 +48,7 @@ class ManagerOptions:
     runs: int = 1  # that may run at once; others wait in order
     ray_address: str = ""  # of the cluster that runs in the ray world join
     lost_after_s: float = monitor.LOST_AFTER_S  # of silence, for devices that send heartbeats
+    keep: Keep = field(default_factory=Keep)  # of the folders of runs that have ended
     least_free_bytes: int = 256 * 2**20  # on the disk; with less the manager is not healthy
 
 
@@ -73,7 +75,8 @@ class Manager:
         self.plans = Plans(self.database, self.events, self.jobs.drafts, now, self.monitor.absent)
         self.launcher = Launcher(self.database, self.events, self.jobs, self.runs, place, now, self.monitor.absent)
         self.devices = Devices(self.continuums, self.jobs, self.runs, self.launcher, self.monitor)
-        self.pulse = Pulse(self.database, [self.monitor.watch])
+        self.folders = RunFolders(self.database, self.events, place.folder, self.jobs.drafts, options.keep, now)
+        self.pulse = Pulse(self.database, [self.monitor.watch, self.folders.watch])
         self.life = LifeCycle(self.database, folder, UpdateRuns(self), now=now, tell=self.events.append)
         self.closing = threading.Event()  # streams end when it is set
         self._lock: IO[str] | None = None

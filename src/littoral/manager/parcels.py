@@ -4,7 +4,7 @@
     application/octet-stream   length of the head in 4 bytes, little-endian; the head as JSON; then the inputs
 
 An input in JSON is nested lists of numbers, or base64 of its bytes. The head has a list for each column, or none. Bytes
-may be announced by ``dtype`` and ``shape`` of one input, so that what is meant as something else is not taken for right.
+may be announced by ``dtype`` and ``shape`` of one input, lest what was meant as something else be taken for right.
 """
 
 from __future__ import annotations
