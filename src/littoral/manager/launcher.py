@@ -185,7 +185,7 @@ class Launcher:
         """What the process reads; written anew each time, for a crash may have cut it short."""
         given, options, plan = self._jobs.order(run.job)
         shutil.rmtree(folder / "given", ignore_errors=True)
-        given.write(folder / "given")
+        given.write(folder / "given", self._jobs.folder)
         (folder / ERROR).unlink(missing_ok=True)
         order = Order(
             options=Options(

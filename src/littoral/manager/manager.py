@@ -72,7 +72,7 @@ class Manager:
         )  # fmt: skip
         place = Place(folder=folder / "runs", at_once=options.runs, address=options.ray_address)
         self.monitor = Monitor(self.database, self.events, place.folder, options.lost_after_s, now)
-        self.plans = Plans(self.database, self.events, self.jobs.drafts, now, self.monitor.absent)
+        self.plans = Plans(self.database, self.events, folder, now, self.monitor.absent)
         self.launcher = Launcher(self.database, self.events, self.jobs, self.runs, place, now, self.monitor.absent)
         self.devices = Devices(self.continuums, self.jobs, self.runs, self.launcher, self.monitor)
         self.folders = RunFolders(self.database, self.events, place.folder, self.jobs.drafts, options.keep, now)
