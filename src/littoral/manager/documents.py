@@ -138,7 +138,7 @@ def _name_of(named: Any) -> Any:
 
 
 def _not_allowed(what: str, name: str, known: list[str]) -> InputError:
-    remedy = f"{suggest(name, known)} The operator can allow it: littoral serve --allow {name}"
+    remedy = f"{suggest(name, known)} The operator can allow it: littoral serve --allow-task {name}"
     return InputError(f"the {what} {brief(name)} is not allowed here", remedy=remedy, key=what)
 
 

@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect
 from littoral.errors import Infeasible, InputError, LittoralError, MissingExtra, RunFailed, brief
 from littoral.manager.keys import EXPECTED, unknown_key
 from littoral.manager.refusals import Conflict, NotAllowed, TooLarge, Unknown
+from littoral.manager.writer import Busy
 
 MEDIA = "application/problem+json"
 INFEASIBLE = "urn:littoral:infeasible"  # the type of a problem that names a binding constraint
@@ -33,6 +34,7 @@ _STATUS: list[tuple[type[LittoralError], int]] = [  # the first that fits
     (Infeasible, 409),
     (RunFailed, 409),
     (MissingExtra, 501),  # not wrong input: the operator has to install something
+    (Busy, 503),
 ]
 
 
@@ -46,6 +48,16 @@ class Problem:
     detail: str
     remedy: str = ""
     at: str = ""
+
+
+def told_as(status: int, description: str) -> dict[int | str, dict[str, Any]]:
+    """A status of an operation, for the OpenAPI document."""
+    return {
+        status: {
+            "description": description,
+            "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+    }
 
 
 def answer(problem: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:
@@ -72,7 +84,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(LittoralError)
     def ours(request: Request, error: LittoralError) -> JSONResponse:
-        return answer(of_error(error))
+        headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, Busy) else {}
+        return answer(of_error(error), headers)
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -129,10 +142,7 @@ def describe(document: dict[str, Any]) -> dict[str, Any]:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             for status in _statuses(path, method, operation):
-                operation["responses"][str(status)] = {
-                    "description": HTTPStatus(status).phrase,
-                    "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-                }
+                operation["responses"][str(status)] = told_as(status, HTTPStatus(status).phrase)[status]
     return document
 
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from pydantic import Field, StrictBool
 
+from littoral.manager.calls import Submitted
 from littoral.manager.jobs import JobRecord, RunOptions
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page
 from littoral.manager.requests import STRICT, Document, Number, Once, Operator, Viewer, Wanted, resource
-from littoral.manager.runs import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +39,6 @@ class JobAsked:
     job: Document
     options: HowToRun = field(default_factory=HowToRun)
     plan: Annotated[int | None, Field(ge=1, lt=2**63, strict=True)] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
-    """A job that was kept, and its run, which waits for its turn."""
-
-    job: JobRecord
-    run: Run
 
 
 def router(manager: Manager) -> APIRouter:

@@ -16,7 +16,7 @@ from littoral.manager.jobs import RunOptions
 from littoral.manager.manager import Manager
 from littoral.manager.model_checks import check_update_job, checked_task, made_task
 from littoral.manager.model_records import Model, Training
-from littoral.manager.paging import Page, page
+from littoral.manager.paging import Page, page_by_name
 from littoral.manager.requests import STRICT, Document, Name, Once, Operator, Viewer, Wanted, resource
 from littoral.manager.routes.stores import KindGiven, RetentionGiven, schema_of, settings
 from littoral.manager.stores import Retention
@@ -75,8 +75,7 @@ def router(manager: Manager) -> APIRouter:
     @routes.get("/models")
     def list_models(window: Wanted, by: Viewer) -> Page[ModelRecord]:
         """All models."""
-        found = [model for model in registry.all() if model.name > window.after_name]
-        return page(found[: window.limit + 1], window, lambda model: model.name, record)
+        return page_by_name(registry.all(), window, lambda model: model.name, record)
 
     @routes.post("/models", status_code=201, response_model=ModelRecord)
     def create_model(body: ModelAsked, by: Operator, asked: Once) -> Any:

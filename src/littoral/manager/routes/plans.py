@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from littoral.manager.calls import Planned
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page
 from littoral.manager.planning import Wish
@@ -21,13 +22,6 @@ class PlanAsked:
 
     __pydantic_config__ = STRICT
     job: Document
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """The plans that were made: one, or the front."""
-
-    plans: list[PlanRecord]
 
 
 def router(manager: Manager) -> APIRouter:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
@@ -11,6 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from littoral.errors import InputError
 from littoral.manager.manager import Manager
+from littoral.manager.model_calls import Prediction
 from littoral.manager.parcels import BINARY, read_inputs
 from littoral.manager.requests import Name, Needs, resource
 from littoral.manager.routes.samples import ANNOUNCED, INPUT, is_binary
@@ -37,23 +37,13 @@ _INPUTS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Predicted:
-    """The likeliest class of each input, the probabilities of all classes, and who says so."""
-
-    model: str
-    version: int
-    labels: list[int]
-    probabilities: list[list[float]]
-
-
 def router(manager: Manager) -> APIRouter:
     """The routes."""
     routes = resource("models")
 
     @routes.post(
         "/models/{name}/predict",
-        response_model=Predicted,
+        response_model=Prediction,
         openapi_extra={"requestBody": _INPUTS, "x-needs-extra": "train"},
     )
     async def predict(name: Name, request: Request, by: Asking) -> Any:

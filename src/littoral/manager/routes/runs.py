@@ -19,7 +19,7 @@ from littoral.manager.feed import FILE, begins_line, rows, tail
 from littoral.manager.launcher import LOG
 from littoral.manager.manager import Manager
 from littoral.manager.paging import AGAIN, Page
-from littoral.manager.problems import MEDIA
+from littoral.manager.problems import told_as
 from littoral.manager.refusals import Unknown
 from littoral.manager.reporting import report
 from littoral.manager.requests import Number, Operator, Viewer, Wanted, resource
@@ -31,12 +31,7 @@ _TAIL = 64 * 1024  # bytes of a log
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "The run, as it goes on"}
 }
-_NOT_YET: dict[int | str, dict[str, Any]] = {
-    409: {
-        "description": "There is none yet",
-        "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
-}
+_NOT_YET = told_as(409, "There is none yet")
 State = Annotated[RunState | None, Query(description="Only in this state.")]
 
 

@@ -6,34 +6,20 @@ import asyncio
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page, page
 from littoral.manager.parcels import BINARY, named, read_samples
-from littoral.manager.problems import MEDIA
+from littoral.manager.problems import told_as
 from littoral.manager.requests import STRICT, Ingest, Name, Once, Viewer, Wanted, resource
 from littoral.manager.sample_rows import LARGEST_BATCH
-from littoral.manager.writer import Busy
+from littoral.manager.samples import Added
 
-BUSY: dict[int | str, dict[str, Any]] = {
-    503: {
-        "description": "More arrives than the disk takes; come back after Retry-After seconds",
-        "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
-}
+_BUSY = told_as(503, "More arrives than the disk takes; come back after Retry-After seconds")
 _ON_THE_LOOP = 65_536  # bytes of a body that are read without leaving the event loop
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
-    """What became of samples: their ids in order; ``repeated`` ones were there already."""
-
-    ids: list[str]
-    accepted: int
-    repeated: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +72,7 @@ def router(manager: Manager) -> APIRouter:
         return page(rows, window, lambda row: row["number"], lambda row: SampleRecord(**row))
 
     @routes.post(
-        "/{name}/samples", status_code=201, response_model=Accepted, responses=BUSY,
+        "/{name}/samples", status_code=201, response_model=Added, responses=_BUSY,
         openapi_extra={"requestBody": _SAMPLES},
     )  # fmt: skip
     async def add_samples(name: Name, request: Request, by: Ingest, asked: Once) -> Any:
@@ -99,19 +85,13 @@ def router(manager: Manager) -> APIRouter:
                 batch = named(batch, f"{asked.owner} {asked.key} {asked.digest}")
             return samples.submit(name, batch)
 
-        try:
-            future = submit() if len(body) <= _ON_THE_LOOP else await run_in_threadpool(submit)
-        except Busy as error:
-            raise busy(error) from error
+        future = submit() if len(body) <= _ON_THE_LOOP else await run_in_threadpool(submit)
         return asdict(await asyncio.wrap_future(future))
 
-    @routes.patch("/{name}/samples", responses=BUSY)
+    @routes.patch("/{name}/samples", responses=_BUSY)
     async def label_samples(name: Name, body: Labels, by: Ingest) -> Labelled:
         """Tell what was true of samples that were sent before; a second time corrects the first."""
-        try:
-            future = samples.label(name, [(label.id, label.actual) for label in body.labels])
-        except Busy as error:
-            raise busy(error) from error
+        future = samples.label(name, [(label.id, label.actual) for label in body.labels])
         unknown = await asyncio.wrap_future(future)
         return Labelled(labelled=len(body.labels) - len(unknown), unknown=unknown)
 
@@ -121,11 +101,6 @@ def router(manager: Manager) -> APIRouter:
 def is_binary(request: Request) -> bool:
     """Whether a body is raw bytes."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower() == BINARY
-
-
-def busy(error: Busy) -> HTTPException:
-    """As an answer."""
-    return HTTPException(503, str(error), {"Retry-After": str(error.retry_after_s)})
 
 
 INPUT: dict[str, Any] = {

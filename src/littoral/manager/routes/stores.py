@@ -13,7 +13,7 @@ from pydantic import Field, WithJsonSchema
 from littoral.manager.inputs import Kind
 from littoral.manager.keys import complaint
 from littoral.manager.manager import Manager
-from littoral.manager.paging import Page, page
+from littoral.manager.paging import Page, page_by_name
 from littoral.manager.requests import STRICT, Document, Name, Once, Operator, Viewer, Wanted, resource
 from littoral.manager.stores import Retention, Store
 from littoral.manager.tokens import NAME
@@ -84,8 +84,7 @@ def router(manager: Manager) -> APIRouter:
     @routes.get("")
     def list_stores(window: Wanted, by: Viewer) -> Page[StoreRecord]:
         """All stores."""
-        found = [store for store in stores.all() if store.name > window.after_name]
-        return page(found[: window.limit + 1], window, lambda store: store.name, _record)
+        return page_by_name(stores.all(), window, lambda store: store.name, _record)
 
     @routes.post("", status_code=201, response_model=StoreRecord)
     def create_store(body: StoreAsked, by: Operator, asked: Once) -> Any:

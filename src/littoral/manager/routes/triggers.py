@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field, StrictBool
 
 from littoral.manager.manager import Manager
-from littoral.manager.paging import Page, page
+from littoral.manager.paging import Page, page, page_by_number
 from littoral.manager.requests import STRICT, Document, Number, Once, Operator, Viewer, Wanted, resource
 from littoral.manager.tokens import NAME
 from littoral.manager.trigger_kinds import KINDS
@@ -48,8 +48,7 @@ def router(manager: Manager) -> APIRouter:
         window: Wanted, by: Viewer, model: Annotated[str | None, Query(pattern=NAME)] = None
     ) -> Page[TriggerRow]:
         """Triggers, the oldest first."""
-        found = [row for row in triggers.all(model) if row.number > window.after_number]
-        return page(found[: window.limit + 1], window, lambda row: row.number, lambda row: row)
+        return page_by_number(triggers.all(model), window, lambda row: row.number)
 
     @routes.post("", status_code=201, response_model=TriggerRow)
     def create_trigger(body: TriggerAsked, by: Operator, asked: Once) -> Any:

@@ -12,7 +12,7 @@ from pydantic import Field, StrictBool
 
 from littoral.manager.manager import Manager
 from littoral.manager.model_records import Version
-from littoral.manager.paging import Page, page
+from littoral.manager.paging import Page, page_by_number
 from littoral.manager.parcels import BINARY
 from littoral.manager.refusals import Conflict
 from littoral.manager.requests import STRICT, Name, Number, Once, Operator, Viewer, Wanted, resource
@@ -40,8 +40,7 @@ def router(manager: Manager) -> APIRouter:
     @routes.get("/versions")
     def list_versions(name: Name, window: Wanted, by: Viewer) -> Page[Version]:
         """The versions of a model, the oldest first."""
-        found = [version for version in registry.versions(name) if version.number > window.after_number]
-        return page(found[: window.limit + 1], window, lambda version: version.number, lambda version: version)
+        return page_by_number(registry.versions(name), window, lambda version: version.number)
 
     @routes.post("/versions", status_code=201, response_model=Version, openapi_extra={"requestBody": _WEIGHTS})
     async def add_version(name: Name, request: Request, by: Operator, asked: Once) -> Any:
