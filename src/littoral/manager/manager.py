@@ -20,6 +20,7 @@ from littoral.manager import continuums, events, health, idempotency, jobs, moni
 from littoral.manager.continuums import Continuums
 from littoral.manager.database import Database
 from littoral.manager.devices import Devices
+from littoral.manager.documents import DRAFTS
 from littoral.manager.events import Events
 from littoral.manager.health import Pulse
 from littoral.manager.idempotency import Idempotency
@@ -87,7 +88,7 @@ class Manager:
             return
         self._lock = self._alone()
         shutil.rmtree(self.jobs.drafts, ignore_errors=True)  # of a manager that was killed
-        for name in ("drafts", "runs", "datasets"):
+        for name in (DRAFTS, "runs", "datasets"):
             (self.folder / name).mkdir(exist_ok=True)
         self.monitor.start()
         self.pulse.start()

@@ -126,6 +126,6 @@ def _json(content: bytes | memoryview, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(content, type=kind)
     except msgspec.ValidationError as error:
-        raise complaint(error, kind, "body") from error
+        raise complaint(error, kind, "the body", at="body") from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"the body: {error}", remedy=EXPECTED) from error

@@ -92,11 +92,9 @@ def _window(
 
 async def _asked(
     request: Request,
-    credentials: Credentials,
     key: Annotated[str | None, Header(alias="Idempotency-Key", max_length=200, pattern=r"^[\x21-\x7e]+$")] = None,
 ) -> Asked:
-    owner = hashlib.sha256(credentials.credentials.encode()).hexdigest() if credentials else ""
-    return Asked(owner=owner, key=key, digest=_digest(request, await request.body()))
+    return Asked(owner=request.state.token.id, key=key, digest=_digest(request, await request.body()))
 
 
 def _digest(request: Request, body: bytes) -> str:
