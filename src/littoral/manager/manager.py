@@ -76,7 +76,7 @@ class Manager:
         self.plans = Plans(self.database, self.events, folder, now, self.monitor.absent)
         self.launcher = Launcher(self.database, self.events, self.jobs, self.runs, place, now, self.monitor.absent)
         self.devices = Devices(self.continuums, self.jobs, self.runs, self.launcher, self.monitor)
-        self.folders = RunFolders(self.database, self.events, place.folder, self.jobs.drafts, options.keep, now)
+        self.folders = RunFolders(self.database, self.events, place.folder, options.keep, now)
         self.pulse = Pulse(self.database, [self.monitor.watch, self.folders.watch])
         self.life = LifeCycle(self.database, folder, UpdateRuns(self), now=now, tell=self.events.append)
         self.closing = threading.Event()  # streams end when it is set

@@ -22,6 +22,7 @@ from littoral.manager.runs import RunState
 from littoral.rundir import CHECKPOINT
 
 _EVERY_S = 60.0
+_GONE = ".gone-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +56,14 @@ def superfluous(runs: Iterable[Ended], keep: Keep, now: float) -> list[int]:
 
 
 class RunFolders:
-    """The folders of all runs; ``drafts`` is emptied at each start, and so a place for what is about to go."""
+    """The folders of all runs, in one folder."""
 
     def __init__(
-        self, database: Database, events: Events, folder: Path, drafts: Path, keep: Keep = Keep(),
+        self, database: Database, events: Events, folder: Path, keep: Keep = Keep(),
         now: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
         self._database, self._events, self._now = database, events, now
-        self._folder, self._drafts, self._keep = folder, drafts, keep
+        self._folder, self._keep = folder, keep
         self._swept = float("-inf")
 
     def watch(self) -> None:
@@ -73,16 +74,21 @@ class RunFolders:
 
     def sweep(self) -> list[int]:
         """Remove the folders that may go; the numbers of their runs."""
+        gone = self._set_aside()
+        for path in self._folder.glob(f"{_GONE}*"):  # also what a kill left of the last time
+            shutil.rmtree(path, ignore_errors=True)
+        return gone
+
+    def _set_aside(self) -> list[int]:
+        """By another name, which is quick: nobody can begin a run meanwhile."""
         with self._database.read() as connection:
             if not self._superfluous(connection):
                 return []
-        with self._database.write() as connection:  # nothing that ended can begin again meanwhile
+        with self._database.write() as connection:
             gone = self._superfluous(connection)
             for number in gone:
-                os.rename(self._folder / str(number), self._drafts / f"gone-{number}")
+                os.rename(self._folder / str(number), self._folder / f"{_GONE}{number}")
                 self._events.append(connection, "run.cleared", f"runs/{number}")
-        for number in gone:
-            shutil.rmtree(self._drafts / f"gone-{number}", ignore_errors=True)
         return gone
 
     def _superfluous(self, connection: Connection) -> list[int]:
