@@ -45,6 +45,12 @@ def serve(
     lost_after: Annotated[
         str, typer.Option(help="Of a device that sends heartbeats: silence until it is lost.")
     ] = "20 s",
+    keep_runs: Annotated[
+        int, typer.Option(help="Folders of ended runs that are kept, the newest; 0: all.", min=0)
+    ] = 200,
+    keep_runs_for: Annotated[
+        str | None, typer.Option(help="And for how long, such as '90 d' (default: for good).")
+    ] = None,
     least_free: Annotated[str, typer.Option(help="Disk space below which /health fails.")] = "256 MiB",
     log: Annotated[str, typer.Option(help="text, or json: one object per line.")] = "text",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
@@ -59,6 +65,7 @@ def serve(
     from littoral.manager import logs
     from littoral.manager.address import FILE
     from littoral.manager.manager import Manager, ManagerOptions
+    from littoral.manager.run_folders import Keep
     from littoral.manager.server import Listening, first_token
     from littoral.manager.server import serve as serve_manager
 
@@ -67,6 +74,7 @@ def serve(
     options = ManagerOptions(
         body_limit=int(units.size(body_limit)), allowed=tuple(allow_task or ()), runs=runs, ray_address=ray_address,
         lost_after_s=units.duration(lost_after), least_free_bytes=int(units.size(least_free)),
+        keep=Keep(most=keep_runs or None, seconds=None if keep_runs_for is None else units.duration(keep_runs_for)),
     )  # fmt: skip
     manager = Manager(data, options)
     if not listening.beyond_loopback:

@@ -21,6 +21,7 @@ from littoral.planning.plan import Plan
 from littoral.strikes import Strikes
 from littoral.supervisor import CONSECUTIVE
 
+CHECKPOINT = "checkpoint.safetensors"
 _PACKAGES = ("littoral", "torch", "numpy", "scikit-learn", "msgspec")
 
 
@@ -30,7 +31,7 @@ class RunFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.journal = folder / "journal.jsonl"
-        self._checkpoint = folder / "checkpoint.safetensors"
+        self._checkpoint = folder / CHECKPOINT
         self.before_saving: Callable[[], None] = lambda: None  # what a checkpoint relies on must be kept first
 
     def begin(self, job: Job, plan: Plan) -> None:

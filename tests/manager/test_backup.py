@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import random
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -19,13 +20,15 @@ import msgspec
 import numpy as np
 import pytest
 from furnished import BINARY, SAMPLES, furnish
-from given import endless, submit, until
+from given import CONTINUUM, ended, endless, job, submit, until
 from serving import Served, serving
 from test_serve import CLEAN, LITTORAL
 
 from littoral.errors import InputError
 from littoral.manager.archive import Manifest
 from littoral.manager.backup import make_backup
+from littoral.manager.jobs import RunOptions
+from littoral.manager.manager import Manager
 from littoral.manager.parcels import Head, pack_samples
 from littoral.manager.restore import restore_backup
 from littoral.manager.tokens import Role
@@ -49,7 +52,7 @@ def test_a_restored_folder_serves_what_was_served(archive: Path, tmp_path: Path)
     assert stat.S_IMODE(archive.stat().st_mode) == 0o600
     data = tmp_path / "new" / "data"
     done = subprocess.run([*LITTORAL, "restore", str(archive), "--data", str(data)], env=CLEAN, capture_output=True)
-    assert done.returncode == 0 and b"it was packed at" in done.stderr, done.stderr
+    assert done.returncode == 0 and b"no data sets are in it" in done.stderr, done.stderr
     assert not (data / "client.json").exists()
     secrets = {Role(role): secret for role, secret in json.loads((archive.parent / "secrets.json").read_text()).items()}
     with serving(data, secrets=secrets) as served, served.client() as client:
@@ -231,3 +234,28 @@ def test_nothing_is_overwritten_and_nothing_half_written(archive: Path, tmp_path
     with pytest.raises(InputError, match="is missing, which the database refers to"):
         make_backup(tmp_path / "empty", tmp_path / "y.tar.gz")
     assert restored.files > 5 and sorted(path.name for path in tmp_path.iterdir()) == ["empty", "full"]
+
+
+def test_a_job_finds_its_data_set_in_a_folder_of_another_name(tmp_path: Path) -> None:
+    here, there, dice = tmp_path / "here", tmp_path / "there", np.random.default_rng(0)
+    pictures = here / "datasets" / "pictures"
+    for folder in (pictures, here / "drafts"):
+        folder.mkdir(parents=True)
+    for part, count in (("train", 40), ("test", 20)):
+        images = dice.integers(0, 256, (count, 32, 32, 3), dtype=np.uint8)
+        np.savez(pictures / f"{part}.npz", images=images, labels=np.arange(count, dtype=np.uint8) % 47)
+    manager = Manager(here)
+    task = {"name": "littoral.tasks.caltech101", "folder": "pictures", "model": "lenet", "width": 0.1}
+    with manager.database.write() as connection:
+        manager.continuums.put(connection, "bench", manager.continuums.check("bench", CONTINUUM))
+        secrets = {Role.OPERATOR: manager.tokens.create(connection, "operator", Role.OPERATOR).secret}
+    given = manager.jobs.check(job(task=task, target={"epochs": 1}))
+    with manager.database.write() as connection:
+        manager.jobs.submit(connection, given, RunOptions(world="simulated", timing_only=True))  # its files are counted
+    manager.stop()
+    make_backup(here, tmp_path / "one.tar.gz", datasets=True)
+    shutil.rmtree(here)
+    assert len(restore_backup(tmp_path / "one.tar.gz", there).notes) == 1
+    with serving(there, secrets=secrets) as served, served.client() as client:
+        assert ended(client, 1)["state"] == "finished", client.get("/runs/1/log").text
+        assert client.get("/jobs/1").json()["document"]["task"]["folder"] == "pictures"

@@ -100,9 +100,9 @@ def test_bad_files_are_told_what_is_wrong(folder: Path) -> None:
         ({"inputs": x, "actuals": y}, "did you mean 'actual'"),
         ({"inputs": x, "actual": y[:9]}, "'actual' is not as long as 'inputs'"),
         ({"inputs": x.astype(np.int64)}, "inputs of int64"),
-        ({"inputs": x[:, :, :4]}, "10 ids for 5 inputs"),
-        ({"inputs": x[:, :, :3]}, "no whole number of inputs"),
-        ({"inputs": np.concatenate([x, x], axis=2)}, "10 ids for 20 inputs"),
+        ({"inputs": x[:, :, :4]}, "inputs of float32, each of shape (1, 4, 8); give float32 of shape (1, 8, 8)"),
+        ({"inputs": x.reshape(10, 8, 8, 1)}, "each of shape (8, 8, 1); give float32 of shape (1, 8, 8)"),
+        ({"inputs": x.astype(np.uint8)}, "inputs of uint8, each of shape (1, 8, 8); give float32"),
         ({"inputs": np.array([object()])}, "allow_pickle"),
     ]
     for arrays, said in bad:
@@ -144,12 +144,29 @@ def test_both_clients_ask_the_same(folder: Path, served: Served) -> None:
         with pytest.raises(Conflict, match="no version before"):
             manager.rollback("digits")
         assert manager.predict("digits", x).labels == manager.predict("digits", x.tolist()).labels
-        with pytest.raises(InputError, match="sample 0: the input is 512 bytes"):
+        with pytest.raises(InputError, match=r"each of shape \(1, 16, 8\); give float32 of shape \(1, 8, 8\)"):
             manager.predict("digits", np.concatenate([x, x], axis=2))
         trigger = manager.create_trigger("digits", "count", samples=5)
         assert manager.triggers("digits").items == [trigger]
         assert manager.models().items == [manager.model("digits")]
         manager.delete_trigger(trigger.number)
+
+
+def test_what_cannot_be_right_is_not_sent() -> None:
+    """Nobody listens there."""
+    x, y = Stream().take(10)
+    wrong: list[tuple[Any, dict[str, Any], str]] = [
+        (x.astype(np.int64), {}, r"inputs of int64, together of shape \(10, 1, 8, 8\); give one of float32"),
+        (x[0, 0, 0], {}, r"together of shape \(8,\); .* the first dimension the samples"),
+        (x[:0], {}, r"together of shape \(0, 1, 8, 8\)"),
+        ([[1.0], [1.0, 2.0]], {}, "inputs of different shapes"),
+        (x, {"actual": y[:9]}, "9 actual for 10 inputs; give one for each input"),
+        (x, {"actual": [0.5] * 10}, "a label: .* give whole numbers"),
+    ]
+    with Client("http://127.0.0.1:9", "none") as manager:
+        for inputs, known, said in wrong:
+            with pytest.raises(InputError, match=said):
+                manager.ingest("digits", inputs, **known)
 
 
 def test_a_folder_that_nobody_served(tmp_path: Path) -> None:

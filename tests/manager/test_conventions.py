@@ -50,6 +50,42 @@ def test_bad_requests_over_a_socket(served: Served) -> None:
         is_problem(client.post("/tokens", json={"name": "viewer", "role": "viewer"}), 409)
 
 
+MODEL = {"name": "m", "task": "littoral.tasks.digits"}
+STORE = {"name": "s", "input": {"shape": [4], "classes": 2}}
+UNKNOWN_KEYS: list[tuple[str, str, dict[str, object], str, str]] = [
+    ("POST", "/models", {**MODEL, "gaet": {}}, "gaet", "gate"),
+    ("POST", "/models", {**MODEL, "gate": {"mragin": 1}}, "mragin", "margin"),
+    ("POST", "/models", {**MODEL, "training": {"windw": 9}}, "windw", "window"),
+    ("POST", "/models", {**MODEL, "training": {"options": {"wrld": "ray"}}}, "wrld", "world"),
+    ("POST", "/models", {**MODEL, "input": {"clases": 10}}, "clases", "classes"),
+    ("PATCH", "/models/m", {"gates": {}}, "gates", "gate"),
+    ("POST", "/jobs", {"jb": {}}, "jb", "job"),
+    ("POST", "/jobs", {"job": {}, "options": {"wrld": "ray"}}, "wrld", "world"),
+    ("POST", "/plans", {"job": {}, "pln": 1}, "pln", "job"),
+    ("POST", "/tokens", {"name": "x", "rol": "viewer"}, "rol", "role"),
+    ("POST", "/stores", {**STORE, "retain": {}}, "retain", "retention"),
+    ("POST", "/stores/s/samples", {"samples": [{"input": [1], "actaul": 1}]}, "actaul", "actual"),
+    ("PATCH", "/stores/s/samples", {"labels": [{"id": "a", "actual": 1, "ide": "a"}]}, "ide", "id"),
+    ("POST", "/devices/w-1/heartbeat", {"sent": 1, "load": {"cup": 0}}, "cup", "cpu"),
+    ("PUT", "/profiles/p", {"file": {}}, "file", "files"),
+    ("POST", "/models/m/promote", {"version": 1, "forced": True}, "forced", "force"),
+    ("POST", "/models/m/update", {"whi": "so"}, "whi", "why"),
+    ("POST", "/triggers", {"modle": "m", "kind": "count"}, "modle", "model"),
+    ("POST", "/triggers", {"model": "m", "kind": "count", "settings": {"sampels": 9}}, "sampels", "samples"),
+]
+
+
+def test_unknown_keys_are_refused_with_the_near_one(served: Served) -> None:
+    with served.client() as client:
+        assert client.post("/models", json=MODEL).status_code == 201
+        assert client.post("/stores", json=STORE).status_code == 201
+        for method, path, body, key, near in UNKNOWN_KEYS:
+            problem = is_problem(client.request(method, path, json=body), 422)
+            assert f"unknown key {key!r}" in str(problem["detail"]), (path, problem)
+            assert repr(near) in str(problem["remedy"]) or f"known: {near}" in str(problem["remedy"]), (path, problem)
+            assert str(problem["at"]).endswith(key), (path, problem)
+
+
 def test_a_token_is_needed_and_its_role_counts(served: Served) -> None:
     with served.client(None) as stranger, served.client(Role.VIEWER) as viewer, served.client(Role.INGEST) as ingest:
         refused = stranger.get("/events")

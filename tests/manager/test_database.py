@@ -63,13 +63,3 @@ def test_migrations_are_applied_once_and_newer_ones_refused(tmp_path: Path) -> N
     Database(tmp_path, [NUMBERS, ("more", "CREATE TABLE more (value)")]).close()
     with pytest.raises(InputError, match=r"newer release \(it knows more\)"):
         Database(tmp_path, [NUMBERS])
-
-
-def test_a_copy_is_whole_while_others_write(tmp_path: Path) -> None:
-    database = Database(tmp_path / "data", [NUMBERS])
-    with database.write() as connection:
-        connection.execute("INSERT INTO numbers VALUES (7)")
-    (tmp_path / "copy").mkdir()
-    database.copy(tmp_path / "copy" / "littoral.db")
-    database.close()
-    assert values(tmp_path / "copy") == [7]

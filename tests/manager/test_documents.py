@@ -10,9 +10,9 @@ from given import CONTINUUM, job
 from serving import Served
 
 from littoral.errors import InputError
-from littoral.manager.documents import check_job, continuum_of, text_of
+from littoral.manager.documents import check_job, continuum_of, placed, text_of
 
-DATA = Path("/data/datasets")
+DATA = Path("/data")
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,17 @@ def test_bottomless_documents_are_refused() -> None:
 )
 def test_jobs_reach_no_code_and_no_file(changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(InputError, match=reason):
-        check_job(job(**changes), DATA)
+        check_job(job(**changes))
 
 
 def test_what_the_operator_allows_is_allowed() -> None:
     mine = job(task="mine.tasks:Mine", strategy="mine.ways:Way")
-    assert check_job(mine, DATA, ["mine.tasks:Mine", "mine.ways:Way"]) == mine
-    named = check_job(job(task={"name": "littoral.tasks.caltech101", "folder": "pictures"}), DATA)
-    assert named["task"]["folder"] == "/data/datasets/pictures"
+    assert check_job(mine, ["mine.tasks:Mine", "mine.ways:Way"]) == mine
+    named = check_job(job(task={"name": "littoral.tasks.caltech101", "folder": "pictures"}))
+    assert named["task"]["folder"] == "pictures"
+    for folder in ("pictures", "/elsewhere/datasets/pictures"):  # of a release that kept whole paths
+        kept = {"task": {"name": "littoral.tasks.caltech101", "folder": folder}}
+        assert placed(kept, DATA) == {"task": {**kept["task"], "folder": "/data/datasets/pictures"}}
 
 
 def test_bad_documents_over_http_are_problems_not_failures(served: Served) -> None:

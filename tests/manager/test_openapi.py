@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from serving import Served
@@ -64,3 +65,19 @@ def test_every_answer_has_a_schema_and_every_refusal_is_a_problem(tmp_path: Path
                 kinds = response.get("content", {})
                 assert kinds or status == "204", (method, path, status)
                 assert (list(kinds) == ["application/problem+json"]) == (int(status) >= 400), (method, path, status)
+
+
+def test_no_body_takes_unknown_keys(tmp_path: Path) -> None:
+    """But documents, whose keys are checked as those of files."""
+    manager = Manager(tmp_path)
+    document = make_app(manager).openapi()
+    manager.stop()
+    asked = {name for name in document["components"]["schemas"] if f"/{name}'" in str(_bodies(document))}
+    assert {"JobAsked", "ModelAsked", "Heartbeat", "TriggerAsked"} <= asked
+    for name in asked:
+        assert document["components"]["schemas"][name].get("additionalProperties") is False, name
+
+
+def _bodies(document: dict[str, Any]) -> list[Any]:
+    operations = (operation for methods in document["paths"].values() for operation in methods.values())
+    return [operation["requestBody"] for operation in operations if "requestBody" in operation]

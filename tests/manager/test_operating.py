@@ -55,5 +55,5 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
 def test_defaults_that_the_guide_names() -> None:
     told = subprocess.run([*LITTORAL, "serve", "--help"], env=CLEAN, capture_output=True, text=True).stdout
     told = " ".join(told.split())
-    for default in ("20 s", "256 MiB"):
+    for default in ("20 s", "256 MiB", "200"):
         assert default in told and default in GUIDE

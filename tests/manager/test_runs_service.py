@@ -105,3 +105,13 @@ def test_a_line_that_a_power_cut_tore_says_nothing_and_breaks_nothing(served: Se
         follower = Follower(feed.parent)
         follower.skip_history()
         assert follower.progress.share == 1.0
+
+
+def test_short_epochs_do_not_flood_the_events(served: Served) -> None:
+    with served.client() as client:
+        submit(client, {**endless(), "target": {"epochs": 40}}, world="simulated", timing_only=True)
+        run = ended(client, 1)
+        told = client.get("/events", params={"limit": 500, "kind": "run.epoch"}).json()["items"]
+        assert len(told) <= 2 + (run["ended"] - run["started"])
+        assert told[-1]["data"]["left"] == 0
+        assert len(told) + sum(event["data"].get("left_out", 0) for event in told) == 40

@@ -141,7 +141,7 @@ def test_an_alarm_is_followed_up_when_the_training_window_is_new() -> None:
         ("cuont", {"samples": 1}, "unknown trigger 'cuont'; did you mean 'count'"),
         ("count", {}, "missing required field `samples`"),
         ("count", {"samples": 0}, ">= 1"),
-        ("count", {"samples": 5, "sample": 1}, "unknown field `sample`"),
+        ("count", {"samples": 5, "sample": 1}, "count: unknown key 'sample'; did you mean 'samples'"),
         ("schedule", {}, "every_s or at"),
         ("schedule", {"at": "25:00"}, "matching regex"),
         ("schedule", {"every_s": 0}, ">= 1"),

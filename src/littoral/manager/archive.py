@@ -24,7 +24,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All files of an archive. ``folder`` is where the data was, which jobs under way refer to."""
+    """All files of an archive. ``folder`` is where the data was."""
 
     format: int
     littoral: str

@@ -27,10 +27,10 @@ import littoral
 from littoral.errors import InputError
 from littoral.manager.archive import FORMAT, MANIFEST, Entry, Manifest
 from littoral.manager.database import FILE
+from littoral.rundir import CHECKPOINT
 from littoral.tasks.stored import sync_folder
 
 _ATTEMPTS = 3  # a model may be deleted between the copy and its weights
-_FIRST = "checkpoint.safetensors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,5 +171,5 @@ def _files(data: Path, folder: str) -> list[str]:
         for path in sorted((data / folder).rglob("*"))
         if path.is_file() and not path.is_symlink() and path.suffix not in (".lock", ".tmp")
     ]
-    found.sort(key=lambda path: path.name != _FIRST)
+    found.sort(key=lambda path: path.name != CHECKPOINT)
     return [path.relative_to(data).as_posix() for path in found]

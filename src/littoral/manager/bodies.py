@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
@@ -13,56 +13,60 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 STRANGERS = 65_536  # bytes
+_ALLOWANCE = "littoral.allowance"
+_REMEDY = "send less at a time, or start the service with a larger --body-limit"
+
+
+@dataclass
+class _Allowance:
+    """How many bytes a request may send."""
+
+    trusted: int
+    now: int
+
+
+def trust(scope: Scope) -> None:
+    """Let a request send as much as anybody may: its token was seen."""
+    allowance: _Allowance = scope[_ALLOWANCE]
+    allowance.now = allowance.trusted
 
 
 class BodyLimit:
     """ASGI middleware: 413 for a body of more than ``most`` bytes, whether its length was announced or not.
 
-    Who has no valid token may send ``STRANGERS`` bytes: a body is read before anybody asks whose it is.
+    A resource reads no body before it has seen a valid token (see ``requests``). What the page reads of people who
+    have shown none yet, such as the form of the login, is at most ``STRANGERS`` bytes.
     """
 
-    def __init__(self, app: ASGIApp, most: int, known: Callable[[str], bool]) -> None:
-        self._app, self._most, self._known = app, most, known
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self._app, self._most = app, most
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
         elif _announced(scope) > self._most:
-            await answer(problem(413, self._reason, remedy=_REMEDY))(scope, receive, send)
-        elif _announced(scope) > STRANGERS and not self._trusts(scope):
-            await answer(problem(401, _STRANGER), {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+            await answer(problem(413, _reason(self._most), remedy=_REMEDY))(scope, receive, send)
         else:
-            await self._app(scope, self._counted(scope, receive), send)
-
-    def _trusts(self, scope: Scope) -> bool:
-        headers = dict(scope["headers"])
-        kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        return kind.lower() == "bearer" and self._known(token.strip())
-
-    @property
-    def _reason(self) -> str:
-        return f"the body is larger than {self._most} bytes"
-
-    def _counted(self, scope: Scope, receive: Receive) -> Receive:
-        read, trusted = 0, False
-
-        async def counted() -> Message:
-            nonlocal read, trusted
-            message = await receive()
-            read += len(message.get("body", b""))
-            if read > self._most:
-                raise HTTPException(413, self._reason)
-            if read > STRANGERS and not trusted:
-                trusted = self._trusts(scope)
-                if not trusted:
-                    raise HTTPException(401, _STRANGER, {"WWW-Authenticate": "Bearer"})
-            return message
-
-        return counted
+            allowance = scope[_ALLOWANCE] = _Allowance(self._most, min(self._most, STRANGERS))
+            await self._app(scope, _counted(receive, allowance), send)
 
 
-_STRANGER = "a valid bearer token is needed"
-_REMEDY = "send less at a time, or start the service with a larger --body-limit"
+def _counted(receive: Receive, allowance: _Allowance) -> Receive:
+    read = 0
+
+    async def counted() -> Message:
+        nonlocal read
+        message = await receive()
+        read += len(message.get("body", b""))
+        if read > allowance.now:
+            raise HTTPException(413, _reason(allowance.now))
+        return message
+
+    return counted
+
+
+def _reason(most: int) -> str:
+    return f"the body is larger than {most} bytes"
 
 
 def _announced(scope: Scope) -> int:

@@ -38,7 +38,7 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """A job that was kept, and its run."""
+    """A job that was kept, and its run, which waits for its turn."""
 
     job: JobRecord
     run: Run
@@ -46,7 +46,7 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The plans that were made."""
+    """The plans that were made: one, or the front."""
 
     plans: list[PlanRecord]
 

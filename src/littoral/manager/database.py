@@ -42,14 +42,6 @@ class Database:
         with self._turn, self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
-    def copy(self, target: Path) -> None:
-        """A consistent copy, while others write."""
-        copied = sqlite3.connect(target)
-        try:
-            self._connection().backup(copied)
-        finally:
-            copied.close()
-
     def close(self) -> None:
         """Of all threads; none may be inside a block."""
         with self._turn:

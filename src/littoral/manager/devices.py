@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 from littoral.continuum.continuum import Continuum
 from littoral.manager.continuums import Continuums
 from littoral.manager.jobs import Jobs
 from littoral.manager.launcher import Launcher
 from littoral.manager.monitor import Beat, Monitor
-from littoral.manager.paging import Page, Window, page
+from littoral.manager.paging import Page, Window, page_by_name
 from littoral.manager.refusals import unknown
 from littoral.manager.runs import Run, Runs, RunState
 from littoral.profiling.rows import State
@@ -83,9 +82,6 @@ class _Known:
     busy: Mapping[tuple[str, str], list[tuple[int, str]]]
 
 
-T = TypeVar("T", DeviceRecord, AppRecord)
-
-
 class Devices:
     """Looks at continuums, runs and strikes together."""
 
@@ -96,7 +92,7 @@ class Devices:
     def listed(self, window: Window, continuum: str | None = None, state: str | None = None) -> Page[DeviceRecord]:
         """Devices, by continuum and name."""
         found = [record for record in self.all(continuum) if state is None or record.state == state]
-        return _window(found, window)
+        return page_by_name(found, window, _cursor, lambda record: record)
 
     def all(self, continuum: str | None = None) -> Iterator[DeviceRecord]:
         """Every device as it is now."""
@@ -124,7 +120,7 @@ class Devices:
             for described in self._described(continuum)
             for app in described.apps
         ]  # fmt: skip
-        return _window(found, window)
+        return page_by_name(found, window, _cursor, lambda record: record)
 
     def stores(self, name: str) -> list[StoreRecord]:
         """The stores of a continuum."""
@@ -191,12 +187,6 @@ def _state(states: list[str], *, silent: bool, barred: bool) -> str:
 
 def _sentence(strikes: Strikes, name: str) -> int:
     return max(0, strikes.nodes[name].lost_in_run + PROBATION - strikes.runs)
-
-
-def _window(found: list[T], window: Window) -> Page[T]:
-    """A page of what is computed."""
-    rows = [record for record in sorted(found, key=_cursor) if _cursor(record) > window.after_name]
-    return page(rows[: window.limit + 1], window, _cursor, lambda record: record)
 
 
 def _cursor(record: DeviceRecord | AppRecord) -> str:

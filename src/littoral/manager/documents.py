@@ -23,6 +23,7 @@ from littoral.errors import InputError, brief
 from littoral.job import Job, load_job
 from littoral.strategies.strategy import REGISTRY, declared
 
+DRAFTS = "drafts"  # in the data folder: files of a moment
 MOST_DEVICES = 10_000  # of one continuum
 STORED = "littoral.tasks.stored"  # names another task in its options, and is for the manager's own updates
 _TASKS = re.compile(r"littoral\.tasks\.[a-z0-9_]+")
@@ -37,11 +38,11 @@ class Given:
     continuum: dict[str, Any]
     profile: dict[str, str] = field(default_factory=dict)
 
-    def write(self, folder: Path) -> Path:
-        """As files that ``load_job`` reads; the job's."""
+    def write(self, folder: Path, data: Path) -> Path:
+        """As files that ``load_job`` reads; the job's. ``data`` is the manager's folder, with the task's files."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "continuum.yaml").write_text(text_of(self.continuum), encoding="utf-8")
-        document = {**self.job, "continuum": "continuum.yaml"}
+        document = {**placed(self.job, data), "continuum": "continuum.yaml"}
         if self.profile:
             document["profile"] = "profile"
             (folder / "profile").mkdir(exist_ok=True)
@@ -50,10 +51,10 @@ class Given:
         (folder / "job.yaml").write_text(text_of(document), encoding="utf-8")
         return folder / "job.yaml"
 
-    def load(self, drafts: Path) -> Job:
+    def load(self, data: Path) -> Job:
         """The job, checked as its files would be."""
-        with TemporaryDirectory(dir=drafts) as folder:
-            return load_job(self.write(Path(folder)))
+        with TemporaryDirectory(dir=data / DRAFTS) as folder:
+            return load_job(self.write(Path(folder), data))
 
 
 def text_of(document: Mapping[str, Any]) -> str:
@@ -82,17 +83,39 @@ def continuum_of(document: Mapping[str, Any], name: str, allowed: Collection[str
     return continuum
 
 
-def check_job(document: Mapping[str, Any], datasets: Path, allowed: Collection[str] = ()) -> dict[str, Any]:
-    """A job's document whose names lead nowhere but where they may; its task's folder spelled out."""
+def check_job(document: Mapping[str, Any], allowed: Collection[str] = ()) -> dict[str, Any]:
+    """A job's document, whose names lead nowhere but where they may."""
     parse_document(text_of(document), Path("document"))
     task, strategy = document.get("task"), document.get("strategy", "auto")
     _check_task(_name_of(task), allowed)
     named = _name_of(strategy)
     if isinstance(named, str) and named not in {"auto", *REGISTRY, *declared(), *allowed}:
         raise _not_allowed("strategy", named, ["auto", *REGISTRY, *declared(), *allowed])
+    for key, value in task.items() if isinstance(task, dict) else ():
+        _check_option(key, value)
+    return dict(document)
+
+
+def placed(document: Mapping[str, Any], data: Path) -> dict[str, Any]:
+    """A job's document whose task finds its files in the data folder, wherever that is by now.
+
+    Documents are kept with names: of a folder in ``datasets``, and for an update of its samples' place.
+    """
+    task = document.get("task")
     if not isinstance(task, dict):
         return dict(document)
-    return {**document, "task": {key: _checked(key, value, datasets) for key, value in task.items()}}
+    if task.get("name") != STORED:
+        return {**document, "task": place_options(task, data)}
+    options = place_options(task.get("options", {}), data)
+    return {**document, "task": {**task, "folder": str(data.resolve() / task["folder"]), "options": options}}
+
+
+def place_options(options: Mapping[str, Any], data: Path) -> dict[str, Any]:
+    """A task's options, with a folder of ``datasets`` spelled out; what counts of it is its last name."""
+    folder = options.get("folder")
+    if not isinstance(folder, str):
+        return dict(options)
+    return {**options, "folder": str(data.resolve() / "datasets" / Path(folder).name)}
 
 
 def _check_task(name: Any, allowed: Collection[str]) -> None:
@@ -101,16 +124,13 @@ def _check_task(name: Any, allowed: Collection[str]) -> None:
         raise _not_allowed("task", name, ["littoral.tasks.digits", *allowed])
 
 
-def _checked(key: str, value: Any, datasets: Path) -> Any:
-    """An option of a task: a folder is one of ``datasets``, and nothing else is a path."""
-    if key == "folder":
-        if not isinstance(value, str) or not _SAFE.fullmatch(value):
-            remedy = "name a folder in 'datasets' of the manager's data folder"
-            raise InputError(f"the task's folder is {brief(value)}", remedy=remedy, key="task")
-        return str(datasets.resolve() / value)
+def _check_option(key: str, value: Any) -> None:
+    """Of a task: a folder is one of ``datasets``, and nothing else is a path."""
+    if key == "folder" and not (isinstance(value, str) and _SAFE.fullmatch(value)):
+        remedy = "name a folder in 'datasets' of the manager's data folder"
+        raise InputError(f"the task's folder is {brief(value)}", remedy=remedy, key="task")
     if isinstance(value, str) and (re.search(r"[/\\]", value) or value.startswith(".")):
         raise InputError(f"the task's option {brief(key)} is a path", remedy="give a plain word", key="task")
-    return value
 
 
 def _name_of(named: Any) -> Any:
@@ -118,7 +138,7 @@ def _name_of(named: Any) -> Any:
 
 
 def _not_allowed(what: str, name: str, known: list[str]) -> InputError:
-    remedy = f"{suggest(name, known)} The operator can allow it: littoral serve --allow {name}"
+    remedy = f"{suggest(name, known)} The operator can allow it: littoral serve --allow-task {name}"
     return InputError(f"the {what} {brief(name)} is not allowed here", remedy=remedy, key=what)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from littoral.manager.feed import FILE, rows, tail
 from littoral.manager.runs import Progress
+from littoral.manager.thinning import Told
 
 TOLD = {
     "EpochFinished": "epoch",
@@ -24,7 +25,6 @@ TOLD = {
 }
 _STATES = {"NodeStarted": "working", "NodeReturned": "working", "NodeLost": "lost", "NodeFinished": "done"}
 _PACE = 40  # rows of the feed over which speed is taken
-Told = tuple[str, dict[str, Any]]  # an event's kind, and its data
 
 
 class Follower:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from littoral.errors import InputError, brief
 from littoral.learning.task import Task
+from littoral.manager.keys import complaint
 from littoral.tasks.stored import as_model_input
 
 LARGEST_INPUT_BYTES = 16 * 2**20  # of one sample
@@ -54,6 +55,13 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             )
         values: NDArray[Any] = np.frombuffer(content, dtype=np.dtype(self.dtype).newbyteorder("<"))
         return self.checked(values.reshape(-1, *self.shape))
+
+    def check_announced(self, dtype: str | None, shape: Sequence[int] | None) -> None:
+        """Refuse inputs that are said to be something else, before their bytes are taken for this."""
+        wrong_shape = shape is not None and tuple(shape) != self.shape
+        if wrong_shape or (dtype is not None and dtype != self.dtype):
+            found = f"inputs of {dtype or self.dtype}, each of shape {tuple(shape or self.shape)}"
+            raise InputError(found, remedy=f"give {self._words()}", key="shape" if wrong_shape else "dtype")
 
     def from_json(self, inputs: Sequence[object]) -> NDArray[Any]:
         """A batch of inputs, each as nested lists of numbers or as base64 of its bytes."""
@@ -130,8 +138,7 @@ def kind_of(task: Task, declared: Mapping[str, Any]) -> Kind:
     try:
         kind = msgspec.convert({**known, **declared}, Kind)
     except msgspec.ValidationError as error:
-        remedy = "give shape and classes, and dtype, mean and deviation where they matter"
-        raise InputError(f"input: {error}", remedy=remedy) from error
+        raise complaint(error, Kind, "input") from error
     for key, value in known.items():
         if getattr(kind, key) != value:
             raise InputError(

@@ -8,7 +8,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +17,7 @@ import msgspec
 from littoral.errors import InputError, brief
 from littoral.manager.continuums import Continuums
 from littoral.manager.database import Database
-from littoral.manager.documents import STORED, Given, check_job
+from littoral.manager.documents import DRAFTS, Given, check_job
 from littoral.manager.events import Events
 from littoral.manager.paging import Page, Window, page
 from littoral.manager.profiles import Profiles
@@ -72,16 +72,15 @@ class Jobs:
     ) -> None:  # fmt: skip
         self._database, self._events, self._runs, self._now = database, events, runs, now
         self._continuums, self._profiles = continuums, profiles
-        self._folder, self.drafts, self._datasets = folder, folder / "drafts", folder / "datasets"
-        self._allowed = allowed
+        self.folder, self.drafts, self._allowed = folder, folder / DRAFTS, allowed
 
     def check(self, document: Mapping[str, Any]) -> Given:
         """All that a user's job needs, found and checked; to be done before a transaction."""
-        document = {"name": "job", **check_job(document, self._datasets, self._allowed)}
+        document = {"name": "job", **check_job(document, self._allowed)}
         continuum = self._continuums.get(_word(document, "continuum")).document
         profile = self._profiles.files(_word(document, "profile")) if document.get("profile") is not None else {}
         given = Given(job=document, continuum=continuum, profile=profile)
-        given.load(self.drafts)
+        given.load(self.folder)
         return given
 
     def submit(
@@ -105,17 +104,9 @@ class Jobs:
         """What to do for a job: its files, its options and its plan if it came with one."""
         with self._database.read() as connection:
             row = self._row(connection, number)
-        given = self._placed(msgspec.json.decode(zlib.decompress(row["given"]), type=Given))
+        given = msgspec.json.decode(zlib.decompress(row["given"]), type=Given)
         plan = None if row["plan"] is None else json.loads(row["plan"])
         return given, msgspec.json.decode(row["options"], type=RunOptions), plan
-
-    def _placed(self, given: Given) -> Given:
-        """The samples of an update are kept by their place in the data folder, which may have moved."""
-        task = given.job.get("task")
-        if not isinstance(task, dict) or task.get("name") != STORED:
-            return given
-        folder = self._folder.resolve() / task["folder"]
-        return replace(given, job={**given.job, "task": {**task, "folder": str(folder)}})
 
     def get(self, number: int) -> JobRecord:
         """A job."""

@@ -7,11 +7,9 @@ checkpoint. A process that was killed is started again, three times at most.
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -22,14 +20,14 @@ from sqlite3 import Connection
 import msgspec
 
 from littoral.interruption import EXIT_CODE
-from littoral.manager.children import command, environment
 from littoral.manager.database import Database
 from littoral.manager.events import Events
 from littoral.manager.follower import Follower
 from littoral.manager.jobs import Jobs
 from littoral.manager.paging import Window
 from littoral.manager.present import Absent
-from littoral.manager.runner import CHECKPOINT_S, ERROR, ORDER, PATIENCE_S, Order, outcome
+from littoral.manager.run_process import RunProcess, failure
+from littoral.manager.runner import ERROR, ORDER, Order, outcome
 from littoral.manager.runs import Progress, Run, Runs, RunState
 from littoral.planning.plan import Plan
 from littoral.result import FINISHED
@@ -42,24 +40,6 @@ _LOOK_S = 0.2  # between two looks at the runs
 _NOTE_S = 2.0  # between two notes of progress
 _log = logging.getLogger(__name__)
 Hook = Callable[[Connection, Run], None]
-
-
-@dataclass
-class _Child:
-    """A run's process."""
-
-    run: Run
-    process: subprocess.Popen[bytes]
-    follower: Follower
-    noted: float = 0.0
-    asked_at: float | None = None  # when it was asked to leave
-
-    def ask(self, now: float) -> None:
-        if self.asked_at is None and self.process.stdin is not None:
-            self.asked_at = now
-            self.process.stdin.close()
-        elif self.asked_at is not None and now - self.asked_at > CHECKPOINT_S + 2 * PATIENCE_S:
-            self.process.kill()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +61,7 @@ class Launcher:
         self.ended: list[Hook] = []
         self._database, self._events, self._jobs, self._runs = database, events, jobs, runs
         self._place, self._now, self._absent = place, now, absent
-        self._children: dict[int, _Child] = {}
+        self._children: dict[int, RunProcess] = {}
         self._wake, self._closing = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -155,8 +135,9 @@ class Launcher:
                 with self._database.write() as connection:
                     self._finish(connection, run, RunState.FAILED, f"it could not be started: {error}")
 
-    def _follow(self, child: _Child) -> None:
-        told, now, number = child.follower.catch_up(), self._now(), child.run.number
+    def _follow(self, child: RunProcess, *, last: bool = False) -> None:
+        now, number = self._now(), child.run.number
+        told = child.thinner.take(child.follower.catch_up(), now, last=last)
         if told or now - child.noted > _NOTE_S:
             child.noted = now
             with self._database.write() as connection:
@@ -169,20 +150,13 @@ class Launcher:
     def _launch(self, run: Run) -> None:
         folder = self.folder(run.number)
         self._prepare(run, folder)
-        follower = Follower(folder, self._now)
-        follower.skip_history()
-        with (folder / LOG).open("ab") as log:
-            process = subprocess.Popen(
-                command("littoral.manager.runner", str(folder.resolve())), env=environment(), cwd=folder,
-                stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
-        self._children[run.number] = _Child(run, process, follower)
+        self._children[run.number] = RunProcess.start(run, folder, folder / LOG, self._now)
 
     def _prepare(self, run: Run, folder: Path) -> None:
         """What the process reads; written anew each time, for a crash may have cut it short."""
         given, options, plan = self._jobs.order(run.job)
         shutil.rmtree(folder / "given", ignore_errors=True)
-        given.write(folder / "given")
+        given.write(folder / "given", self._jobs.folder)
         (folder / ERROR).unlink(missing_ok=True)
         order = Order(
             options=Options(
@@ -197,9 +171,9 @@ class Launcher:
 
     # -- ends -------------------------------------------------------------------------------------------------------
 
-    def _settle(self, child: _Child) -> None:
+    def _settle(self, child: RunProcess) -> None:
         """Say how a run's process ended."""
-        self._follow(child)
+        self._follow(child, last=True)
         run, code = self._runs.get(child.run.number), child.process.returncode
         folder = self.folder(run.number)
         result = outcome(folder)
@@ -215,9 +189,8 @@ class Launcher:
             elif code < 0 or code == EXIT_CODE:
                 self._died(connection, run, code)
             else:
-                self._finish(connection, run, RunState.FAILED, _error(folder, code))
-        if child.process.stdin is not None:
-            child.process.stdin.close()
+                self._finish(connection, run, RunState.FAILED, failure(folder, code))
+        child.close()
         del self._children[run.number]
         self._wake.set()
 
@@ -235,11 +208,3 @@ class Launcher:
         ended = self._runs.end(connection, run.number, state, reason, result)
         for hook in self.ended:
             hook(connection, ended)
-
-
-def _error(folder: Path, code: int) -> str:
-    try:
-        return str(json.loads((folder / ERROR).read_text())["detail"])
-    except (FileNotFoundError, ValueError):
-        pass
-    return f"its process ended with code {code}; its log says why"

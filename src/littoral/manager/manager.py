@@ -11,7 +11,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -20,6 +20,7 @@ from littoral.manager import continuums, events, health, idempotency, jobs, moni
 from littoral.manager.continuums import Continuums
 from littoral.manager.database import Database
 from littoral.manager.devices import Devices
+from littoral.manager.documents import DRAFTS
 from littoral.manager.events import Events
 from littoral.manager.health import Pulse
 from littoral.manager.idempotency import Idempotency
@@ -29,6 +30,7 @@ from littoral.manager.lifecycle import LifeCycle
 from littoral.manager.monitor import Monitor
 from littoral.manager.plans import Plans
 from littoral.manager.profiles import Profiles
+from littoral.manager.run_folders import Keep, RunFolders
 from littoral.manager.runs import Runs
 from littoral.manager.tables import MIGRATIONS as LIFE
 from littoral.manager.tokens import Tokens
@@ -47,6 +49,7 @@ class ManagerOptions:
     runs: int = 1  # that may run at once; others wait in order
     ray_address: str = ""  # of the cluster that runs in the ray world join
     lost_after_s: float = monitor.LOST_AFTER_S  # of silence, for devices that send heartbeats
+    keep: Keep = field(default_factory=Keep)  # of the folders of runs that have ended
     least_free_bytes: int = 256 * 2**20  # on the disk; with less the manager is not healthy
 
 
@@ -70,10 +73,11 @@ class Manager:
         )  # fmt: skip
         place = Place(folder=folder / "runs", at_once=options.runs, address=options.ray_address)
         self.monitor = Monitor(self.database, self.events, place.folder, options.lost_after_s, now)
-        self.plans = Plans(self.database, self.events, self.jobs.drafts, now, self.monitor.absent)
+        self.plans = Plans(self.database, self.events, folder, now, self.monitor.absent)
         self.launcher = Launcher(self.database, self.events, self.jobs, self.runs, place, now, self.monitor.absent)
         self.devices = Devices(self.continuums, self.jobs, self.runs, self.launcher, self.monitor)
-        self.pulse = Pulse(self.database, [self.monitor.watch])
+        self.folders = RunFolders(self.database, self.events, place.folder, options.keep, now)
+        self.pulse = Pulse(self.database, [self.monitor.watch, self.folders.watch])
         self.life = LifeCycle(self.database, folder, UpdateRuns(self), now=now, tell=self.events.append)
         self.closing = threading.Event()  # streams end when it is set
         self._lock: IO[str] | None = None
@@ -84,7 +88,7 @@ class Manager:
             return
         self._lock = self._alone()
         shutil.rmtree(self.jobs.drafts, ignore_errors=True)  # of a manager that was killed
-        for name in ("drafts", "runs", "datasets"):
+        for name in (DRAFTS, "runs", "datasets"):
             (self.folder / name).mkdir(exist_ok=True)
         self.monitor.start()
         self.pulse.start()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import index
 from typing import Any
 from uuid import uuid4
 
@@ -95,9 +96,12 @@ def rollback(name: str) -> Call[Version]:
 def ingest(store: str, inputs: ArrayLike, known: Known) -> Call[Added]:
     """Keep samples. Each gets an id where it has none, so that a repeated request adds nothing."""
     values = _values(inputs)
+    for column in fields(known):
+        _check_length(column.name, getattr(known, column.name), len(values))
     head = Head(
-        ids=list(known.ids) or [uuid4().hex for _ in values], predicted=_labels(known.predicted),
-        actual=_labels(known.actual), versions=list(known.versions), times=list(known.times),
+        **_announced(values), ids=list(known.ids) or [uuid4().hex for _ in values],
+        predicted=_labels(known.predicted), actual=_labels(known.actual), versions=list(known.versions),
+        times=list(known.times),
     )  # fmt: skip
     return Call(method="POST", path=f"/stores/{store}/samples", answer=Added, content=pack_samples(head, values))
 
@@ -110,7 +114,8 @@ def label(store: str, labels: Mapping[str, int]) -> Call[dict[str, Any]]:
 
 def predict(name: str, inputs: ArrayLike) -> Call[Prediction]:
     """Ask the version that is served. Inputs travel one by one, so that each is checked to be whole."""
-    body = {"inputs": [base64.b64encode(value.tobytes()).decode() for value in _values(inputs)]}
+    values = _values(inputs)
+    body = {"inputs": [base64.b64encode(value.tobytes()).decode() for value in values], **_announced(values)}
     return Call(method="POST", path=f"/models/{name}/predict", answer=Prediction, body=body)
 
 
@@ -159,15 +164,31 @@ def _page(limit: int, after: str | None) -> dict[str, Any]:
 
 
 def _labels(given: Labels) -> list[int | None]:
-    return [None if each is None else int(each) for each in given]
+    try:
+        return [None if each is None else index(each) for each in given]
+    except TypeError as error:
+        raise InputError(f"a label: {error}", remedy="give whole numbers, and None where it is not known") from error
+
+
+def _check_length(name: str, column: Sequence[Any], count: int) -> None:
+    if len(column) not in (0, count):
+        raise InputError(f"{len(column)} {name} for {count} inputs", remedy="give one for each input, or none at all")
 
 
 def _values(inputs: ArrayLike) -> NDArray[Any]:
-    """Little-endian, as stores keep them; Python's floats become float32."""
-    values = np.asarray(inputs)
+    """Little-endian, as stores keep them; Python's floats become float32. What the store takes is for it to say."""
+    remedy = f"give one of {', '.join(_KINDS)}, the first dimension the samples"
+    try:
+        values = np.asarray(inputs)
+    except ValueError as error:
+        raise InputError("inputs of different shapes", remedy=remedy) from error
     if values.dtype == np.float64:
         values = values.astype(np.float32)
-    if values.dtype.name not in _KINDS or values.ndim < 2:
-        found = f"inputs of {values.dtype} in {values.ndim} dimensions"
-        raise InputError(found, remedy=f"give one of {', '.join(_KINDS)}, the first dimension the samples")
+    if values.dtype.name not in _KINDS or values.ndim < 2 or not len(values):
+        raise InputError(f"inputs of {values.dtype}, together of shape {values.shape}", remedy=remedy)
     return values.astype(values.dtype.newbyteorder("<"), copy=False)
+
+
+def _announced(values: NDArray[Any]) -> dict[str, Any]:
+    """What the values are, so that the service need not guess from their bytes."""
+    return {"dtype": values.dtype.name, "shape": list(values.shape[1:])}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from littoral.errors import InputError
 from littoral.learning.image_task import ImageTask
 from littoral.learning.task import Task, load_task
-from littoral.manager.documents import check_job
+from littoral.manager.documents import check_job, place_options
 
 if TYPE_CHECKING:
     from littoral.manager.manager import Manager
@@ -22,8 +22,7 @@ def checked_task(manager: Manager, given: str | Mapping[str, Any]) -> tuple[str,
     named = {"name": given} if isinstance(given, str) else dict(given)
     if not isinstance(named.get("name"), str):
         raise InputError("the task has no name", remedy="such as {name: littoral.tasks.digits}", key="task")
-    document = check_job({"task": named}, manager.folder / "datasets", manager.options.allowed)
-    options = dict(document["task"])
+    options = place_options(check_job({"task": named}, manager.options.allowed)["task"], manager.folder)
     name = options.pop("name")
     made_task(name, options)
     return name, options

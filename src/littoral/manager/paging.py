@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -46,7 +46,19 @@ class Window:
 
 
 def page(rows: Sequence[R], window: Window, key: Callable[[R], object], show: Callable[[R], T]) -> Page[T]:
-    """A page of rows that were read with one more than ``window.limit``: that one tells whether there are more."""
+    """A page of rows, of which one more than ``window.limit`` were read if there are: that one tells of more."""
     shown = rows[: window.limit]
     more = str(key(shown[-1])) if len(rows) > window.limit else None
     return Page(items=[show(row) for row in shown], next=more)
+
+
+def page_by_name(found: Iterable[R], window: Window, name: Callable[[R], str], show: Callable[[R], T]) -> Page[T]:
+    """A page of what is not in a table, by name."""
+    rows = sorted((each for each in found if name(each) > window.after_name), key=name)
+    return page(rows, window, name, show)
+
+
+def page_by_number(found: Iterable[T], window: Window, number: Callable[[T], int]) -> Page[T]:
+    """A page of what is at hand already, by number."""
+    rows = [each for each in found if number(each) > window.after_number]
+    return page(rows, window, number, lambda each: each)

@@ -3,7 +3,8 @@
     application/json           {"samples": [{"input": ..., "id": ..., "predicted": ..., "actual": ...}, ...]}
     application/octet-stream   length of the head in 4 bytes, little-endian; the head as JSON; then the inputs
 
-An input in JSON is nested lists of numbers, or base64 of its bytes. The head has a list for each column, or none.
+An input in JSON is nested lists of numbers, or base64 of its bytes. The head has a list for each column, or none. Bytes
+may be announced by ``dtype`` and ``shape`` of one input, lest what was meant as something else be taken for right.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from numpy.typing import NDArray
 
 from littoral.errors import InputError
 from littoral.manager.inputs import Kind
+from littoral.manager.keys import EXPECTED, complaint
 from littoral.manager.sample_rows import LARGEST_BATCH, Batch
 
 BINARY = "application/octet-stream"
 _LENGTH = struct.Struct("<I")
 T = TypeVar("T")
+_Word = Annotated[str, msgspec.Meta(max_length=20)]
+_Shape = Annotated[list[int], msgspec.Meta(max_length=8)]
 
 
 class GivenSample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,6 +48,8 @@ class GivenSamples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The columns of samples whose inputs follow as bytes."""
 
+    dtype: _Word | None = None
+    shape: _Shape | None = None
     ids: list[str | None] = []
     predicted: list[int | None] = []
     actual: list[int | None] = []
@@ -55,13 +61,20 @@ class GivenInputs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Inputs as JSON."""
 
     inputs: Annotated[list[Any], msgspec.Meta(min_length=1)]
+    dtype: _Word | None = None
+    shape: _Shape | None = None
 
 
 def read_samples(kind: Kind, body: bytes, binary: bool) -> Batch:
     """The samples of a request's body."""
     if binary:
-        head, inputs = _split(body)
-        return Batch(inputs=kind.from_bytes(inputs), **msgspec.structs.asdict(_json(head, Head)))
+        text, inputs = _split(body)
+        head = _json(text, Head)
+        kind.check_announced(head.dtype, head.shape)
+        return Batch(
+            inputs=kind.from_bytes(inputs), ids=head.ids, predicted=head.predicted, actual=head.actual,
+            versions=head.versions, times=head.times,
+        )  # fmt: skip
     samples = _json(body, GivenSamples).samples
     return Batch(
         inputs=kind.from_json([sample.input for sample in samples]),
@@ -73,7 +86,11 @@ def read_samples(kind: Kind, body: bytes, binary: bool) -> Batch:
 
 def read_inputs(kind: Kind, body: bytes, binary: bool) -> NDArray[Any]:
     """The inputs of a request's body; as bytes they need no head."""
-    return kind.from_bytes(body) if binary else kind.from_json(_json(body, GivenInputs).inputs)
+    if binary:
+        return kind.from_bytes(body)
+    given = _json(body, GivenInputs)
+    kind.check_announced(given.dtype, given.shape)
+    return kind.from_json(given.inputs)
 
 
 def pack_samples(head: Head, inputs: NDArray[Any]) -> bytes:
@@ -108,5 +125,7 @@ def _split(body: bytes) -> tuple[memoryview, memoryview]:
 def _json(content: bytes | memoryview, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(content, type=kind)
+    except msgspec.ValidationError as error:
+        raise complaint(error, kind, "the body", at="body") from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"the body: {error}", remedy="see /openapi.json for what is expected") from error
+        raise InputError(f"the body: {error}", remedy=EXPECTED) from error

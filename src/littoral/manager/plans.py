@@ -18,7 +18,7 @@ import msgspec
 from littoral.errors import Infeasible, InputError
 from littoral.manager.children import command, environment
 from littoral.manager.database import Database
-from littoral.manager.documents import Given
+from littoral.manager.documents import DRAFTS, Given
 from littoral.manager.events import Events
 from littoral.manager.paging import Page, Window, page
 from littoral.manager.planning import WISH, Answer, Made, Wish
@@ -51,17 +51,17 @@ class Plans:
     """The plans of one data folder. They are made one at a time, each in a process of its own."""
 
     def __init__(
-        self, database: Database, events: Events, drafts: Path, now: Callable[[], float] = time.time,
+        self, database: Database, events: Events, folder: Path, now: Callable[[], float] = time.time,
         absent: Callable[[], Absent] = Absent,
     ) -> None:  # fmt: skip
-        self._database, self._events, self._drafts, self._now = database, events, drafts, now
+        self._database, self._events, self._folder, self._now = database, events, folder, now
         self._absent = absent
         self._turn = threading.Lock()
 
     def make(self, given: Given, wish: Wish) -> list[Made]:
         """Plan a job; to be done before a transaction. Raises Infeasible with the constraint that binds."""
-        with self._turn, TemporaryDirectory(dir=self._drafts) as folder:
-            given.write(Path(folder) / "given")
+        with self._turn, TemporaryDirectory(dir=self._folder / DRAFTS) as folder:
+            given.write(Path(folder) / "given", self._folder)
             (Path(folder) / WISH).write_bytes(msgspec.json.encode(replace(wish, absent=self._absent())))
             answer = _asked(Path(folder))
         if answer.infeasible:

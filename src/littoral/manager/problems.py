@@ -16,10 +16,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from littoral.errors import Infeasible, InputError, LittoralError, MissingExtra, RunFailed, brief
+from littoral.manager.keys import EXPECTED, unknown_key
 from littoral.manager.refusals import Conflict, NotAllowed, TooLarge, Unknown
+from littoral.manager.writer import Busy
 
 MEDIA = "application/problem+json"
 INFEASIBLE = "urn:littoral:infeasible"  # the type of a problem that names a binding constraint
+_UNKNOWN_KEY = "unexpected_keyword_argument"  # as pydantic calls it
 _log = logging.getLogger(__name__)
 
 _STATUS: list[tuple[type[LittoralError], int]] = [  # the first that fits
@@ -31,6 +34,7 @@ _STATUS: list[tuple[type[LittoralError], int]] = [  # the first that fits
     (Infeasible, 409),
     (RunFailed, 409),
     (MissingExtra, 501),  # not wrong input: the operator has to install something
+    (Busy, 503),
 ]
 
 
@@ -44,6 +48,16 @@ class Problem:
     detail: str
     remedy: str = ""
     at: str = ""
+
+
+def told_as(status: int, description: str) -> dict[int | str, dict[str, Any]]:
+    """A status of an operation, for the OpenAPI document."""
+    return {
+        status: {
+            "description": description,
+            "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+    }
 
 
 def answer(problem: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:
@@ -60,7 +74,7 @@ def of_error(error: LittoralError) -> Problem:
     """What one of our errors says, without the places of files that only this machine has."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
     if isinstance(error, InputError):
-        return problem(status, error.found, remedy=error.remedy, at=error.key or "")
+        return problem(status, error.found, remedy=error.remedy, at=_plain(error.key or ""))
     told = problem(status, str(error))
     return replace(told, type=INFEASIBLE) if isinstance(error, Infeasible) else told
 
@@ -70,11 +84,12 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(LittoralError)
     def ours(request: Request, error: LittoralError) -> JSONResponse:
-        return answer(of_error(error))
+        headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, Busy) else {}
+        return answer(of_error(error), headers)
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        return answer(_of_validation(error.errors()))
+        return answer(_of_validation(request, error.errors()))
 
     @app.exception_handler(HTTPException)
     def plain(request: Request, error: HTTPException) -> JSONResponse:
@@ -100,12 +115,17 @@ def _allowed(request: Request) -> dict[str, str]:
     return {"Allow": ", ".join(sorted(methods))} if methods else {}
 
 
-def _of_validation(errors: Sequence[Any]) -> Problem:
+def _of_validation(request: Request, errors: Sequence[Any]) -> Problem:
+    """Of the first error; of an unknown key before others, for it may be a missing one misspelt."""
+    for error in errors:
+        if error["type"] == _UNKNOWN_KEY:
+            kind = request.scope["route"].body_field.field_info.annotation
+            return of_error(unknown_key(kind, error["loc"][1:-1], str(error["loc"][-1])))
     first = errors[0] if errors else {"loc": (), "msg": "invalid"}
     at = ".".join(_plain(str(part)) for part in first["loc"])
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     found = f", found {brief(first['input'])}" if "input" in first and first.get("type") != "missing" else ""
-    return problem(422, f"{at}: {first['msg']}{found}{more}", remedy="see /openapi.json for what is expected", at=at)
+    return problem(422, f"{at}: {first['msg']}{found}{more}", remedy=EXPECTED, at=at)
 
 
 def _plain(text: str) -> str:
@@ -122,10 +142,7 @@ def describe(document: dict[str, Any]) -> dict[str, Any]:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             for status in _statuses(path, method, operation):
-                operation["responses"][str(status)] = {
-                    "description": HTTPStatus(status).phrase,
-                    "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-                }
+                operation["responses"][str(status)] = told_as(status, HTTPStatus(status).phrase)[status]
     return document
 
 

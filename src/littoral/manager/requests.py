@@ -6,12 +6,15 @@ Use them as annotations: ``def route(window: Wanted, token: Operator, asked: Onc
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import Depends, Header, HTTPException, Path, Query, Request, Security
+from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Request, Response, Security
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import ConfigDict
 
+from littoral.manager.bodies import trust
 from littoral.manager.idempotency import Asked
 from littoral.manager.paging import LARGEST, Window
 from littoral.manager.refusals import NotAllowed
@@ -32,24 +35,52 @@ def manager_of(request: Request) -> Manager:
     return manager
 
 
-def needs(*roles: Role) -> Callable[..., Awaitable[Token]]:
+class Needs:
     """A dependency: the request's token, which must have one of the roles or be an operator's."""
 
-    async def token_of(request: Request, credentials: Credentials) -> Token:
+    def __init__(self, *roles: Role) -> None:
+        self._roles = roles
+
+    async def __call__(self, request: Request, credentials: Credentials) -> Token:
+        token: Token = request.state.token  # see Guarded; credentials are for the document
+        return token
+
+    async def check(self, request: Request) -> None:
+        """Refuse a request whose token does not do, and let the body of any other be read."""
+        credentials = await _bearer(request)
         token = manager_of(request).tokens.find(credentials.credentials) if credentials else None
         if token is None:
             raise HTTPException(401, "a valid bearer token is needed", {"WWW-Authenticate": "Bearer"})
-        if token.role is not Role.OPERATOR and token.role not in roles:
-            allowed = " or ".join(sorted({*roles, Role.OPERATOR}))
+        if token.role is not Role.OPERATOR and token.role not in self._roles:
+            allowed = " or ".join(sorted({*self._roles, Role.OPERATOR}))
             raise NotAllowed(f"this needs a token of the role {allowed}; {token.name!r} is {token.role}")
-        return token
+        request.state.token = token
+        trust(request.scope)
 
-    return token_of
+
+class Guarded(APIRoute):
+    """A route that asks for the token first: by itself, FastAPI reads and parses the body before it asks anybody."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+        guards = [needed.call for needed in self.dependant.dependencies if isinstance(needed.call, Needs)]
+
+        async def guarded(request: Request) -> Response:
+            for guard in guards:
+                await guard.check(request)
+            return await handle(request)
+
+        return guarded
 
 
-Viewer = Annotated[Token, Depends(needs(Role.VIEWER))]
-Ingest = Annotated[Token, Depends(needs(Role.INGEST))]
-Operator = Annotated[Token, Depends(needs(Role.OPERATOR))]
+def resource(name: str, prefix: str = "") -> APIRouter:
+    """A router for the routes of a resource."""
+    return APIRouter(prefix=prefix, tags=[name], route_class=Guarded)
+
+
+Viewer = Annotated[Token, Depends(Needs(Role.VIEWER))]
+Ingest = Annotated[Token, Depends(Needs(Role.INGEST))]
+Operator = Annotated[Token, Depends(Needs(Role.OPERATOR))]
 
 
 def _window(
@@ -61,11 +92,9 @@ def _window(
 
 async def _asked(
     request: Request,
-    credentials: Credentials,
     key: Annotated[str | None, Header(alias="Idempotency-Key", max_length=200, pattern=r"^[\x21-\x7e]+$")] = None,
 ) -> Asked:
-    owner = hashlib.sha256(credentials.credentials.encode()).hexdigest() if credentials else ""
-    return Asked(owner=owner, key=key, digest=_digest(request, await request.body()))
+    return Asked(owner=request.state.token.id, key=key, digest=_digest(request, await request.body()))
 
 
 def _digest(request: Request, body: bytes) -> str:
@@ -76,3 +105,4 @@ def _digest(request: Request, body: bytes) -> str:
 Wanted = Annotated[Window, Depends(_window)]
 Once = Annotated[Asked, Depends(_asked)]
 Document = dict[str, Any]
+STRICT = ConfigDict(extra="forbid")  # the ``__pydantic_config__`` of a body: other keys are refused

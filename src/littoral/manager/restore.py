@@ -154,11 +154,8 @@ def _appear(place: Path, data: Path) -> None:
 
 def _notes(manifest: Manifest, data: Path) -> list[str]:
     notes = ["tokens are valid as before; their secrets are not in a backup, so make one if none is at hand"]
-    if manifest.folder != str(data.resolve()):
-        notes.append(
-            f"it was packed at {manifest.folder}: updates under way look for their data there, and fail; "
-            "their triggers ask again"
-        )
+    if not any(name.startswith("datasets/") for name in manifest.files):
+        notes.append(f"no data sets are in it: jobs that name one find it once it is in {data / 'datasets'}")
     return notes
 
 

@@ -134,11 +134,13 @@ def _begun(folder: Path) -> Work | None:
     except InputError as error:  # it had hardly begun, or a power cut damaged what it wrote
         print(f"from the beginning: {error}", file=sys.stderr)
         return None
-    now = load_job(folder / "given" / "job.yaml").task_options.get("folder")
-    if now is not None:  # the data folder may have moved since
-        job = replace(job, task_options={**job.task_options, "folder": now})
+    job = replace(job, task_options=_given(folder).task_options)  # the data folder may have moved since
     options = replace(options, reference=False, address=_order(folder).options.address)
     return job, load_task(job.task, job.task_options, job.recipe), plan, options
+
+
+def _given(folder: Path) -> Job:
+    return load_job(folder / "given" / "job.yaml")
 
 
 def _order(folder: Path) -> Order:
@@ -149,7 +151,7 @@ def _fresh(folder: Path) -> Work:
     from littoral.deciding import decide
 
     order = _order(folder)
-    job = load_job(folder / "given" / "job.yaml")
+    job = _given(folder)
     if order.plan is None:
         job = without(job, order.absent)
     else:

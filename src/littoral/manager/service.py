@@ -34,9 +34,7 @@ def make_app(manager: Manager, *, page: bool = False, secure: bool = False) -> F
     app = FastAPI(title=_TITLE, version=littoral.__version__, lifespan=life, docs_url=None, redoc_url=None)
     app.state.manager, app.state.metrics = manager, Metrics(manager)
     problems.install(app)
-    app.add_middleware(
-        BodyLimit, most=manager.options.body_limit, known=lambda token: manager.tokens.find(token) is not None
-    )
+    app.add_middleware(BodyLimit, most=manager.options.body_limit)
     app.add_middleware(Observed, metrics=app.state.metrics)
     for router in routers(manager):
         app.include_router(router)

@@ -14,6 +14,7 @@ import msgspec
 
 from littoral.document import suggest
 from littoral.errors import InputError
+from littoral.manager.keys import complaint
 from littoral.manager.trigger_rules import (
     WatchAccuracyBelow,
     WatchCount,
@@ -156,6 +157,6 @@ def check_settings(kind: str, settings: Mapping[str, Any]) -> Any:
     try:
         checked: Any = msgspec.convert(dict(settings), KINDS[kind])
     except msgspec.ValidationError as error:
-        raise InputError(f"{kind}: {error}", remedy="see the settings of this kind", key="settings") from error
+        raise complaint(error, KINDS[kind], kind, at="settings") from error
     checked.make()
     return checked

@@ -16,6 +16,7 @@ import msgspec
 from littoral.errors import InputError
 from littoral.learning.task import Task
 from littoral.planning.plan import Plan
+from littoral.rundir import CHECKPOINT
 from littoral.strategies.strategy import make_strategy
 from littoral.tasks.stored import load_weights, sync_folder, write_down
 
@@ -86,7 +87,7 @@ def harvest(task: Task, run: Path) -> bytes:
     from littoral.learning.checkpoint import load_checkpoint
     from littoral.learning.replica import Replica
 
-    checkpoint = load_checkpoint(run / "checkpoint.safetensors")
+    checkpoint = load_checkpoint(run / CHECKPOINT)
     plan = msgspec.convert(json.loads((run / "plan.json").read_text()), Plan)
     replica = Replica(task, 0)
     members = tuple(checkpoint.metadata["members"]) or tuple(worker.name for worker in plan.workers)

@@ -8,12 +8,12 @@ from littoral.manager.continuums import ContinuumRecord
 from littoral.manager.devices import StoreRecord
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page
-from littoral.manager.requests import Document, Name, Operator, Viewer, Wanted
+from littoral.manager.requests import Document, Name, Operator, Viewer, Wanted, resource
 
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/continuums", tags=["continuums"])
+    routes = resource("continuums", "/continuums")
 
     @routes.get("")
     def list_continuums(window: Wanted, by: Viewer) -> Page[ContinuumRecord]:

@@ -12,7 +12,7 @@ from littoral.manager.devices import AppRecord, DeviceRecord
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page
 from littoral.manager.refusals import unknown
-from littoral.manager.requests import Ingest, Name, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Ingest, Name, Operator, Viewer, Wanted, resource
 from littoral.manager.tokens import NAME
 from littoral.profiling.rows import State as Load
 
@@ -30,6 +30,7 @@ Rate = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 class LoadTold:
     """How busy a device is: shares of what it has, runnable threads per core, and what it moves."""
 
+    __pydantic_config__ = STRICT
     cpu: Share = 0.0
     memory: Share = 0.0
     gpu: Share = 0.0
@@ -47,6 +48,7 @@ class LoadTold:
 class Heartbeat:
     """A device is there. ``sent`` is its own clock, in seconds since 1970."""
 
+    __pydantic_config__ = STRICT
     sent: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
     load: LoadTold = LoadTold()
 
@@ -70,7 +72,7 @@ class Pardon:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(tags=["devices"])
+    routes = resource("devices")
 
     @routes.get("/devices")
     def list_devices(

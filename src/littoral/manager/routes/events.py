@@ -15,7 +15,7 @@ from fastapi.responses import StreamingResponse
 from littoral.manager.events import Filter, ManagerEvent
 from littoral.manager.manager import Manager
 from littoral.manager.paging import LARGEST, Page, Window
-from littoral.manager.requests import Viewer, Wanted
+from littoral.manager.requests import Viewer, Wanted, resource
 
 _LOOK_S = 0.2  # between two looks for news
 BEAT_S = 15.0  # of silence, after which proxies and readers are told that we are alive
@@ -29,7 +29,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/events", tags=["events"])
+    routes = resource("events", "/events")
 
     @routes.get("")
     def list_events(window: Wanted, by: Viewer, kind: Kind = None, subject: Subject = None) -> Page[ManagerEvent]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
@@ -11,7 +10,8 @@ from fastapi.responses import JSONResponse
 import littoral
 from littoral.manager.health import find_faults
 from littoral.manager.manager import Manager
-from littoral.manager.problems import MEDIA, answer, problem
+from littoral.manager.problems import answer, problem, told_as
+from littoral.manager.requests import resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,16 +23,11 @@ class Health:
     checked: list[str]
 
 
-_NOT_READY: dict[int | str, dict[str, Any]] = {
-    503: {"description": "Not ready", "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
-}
-
-
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(tags=["health"])
+    routes = resource("health")
 
-    @routes.get("/health", response_model=Health, responses=_NOT_READY)
+    @routes.get("/health", response_model=Health, responses=told_as(503, "Not ready"))
     def health() -> Health | JSONResponse:
         """Whether the manager can do its work; 503 says what is wrong."""
         manager.events.last()  # the database can be read

@@ -9,17 +9,18 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from pydantic import Field, StrictBool
 
+from littoral.manager.calls import Submitted
 from littoral.manager.jobs import JobRecord, RunOptions
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page
-from littoral.manager.requests import Document, Number, Once, Operator, Viewer, Wanted
-from littoral.manager.runs import Run
+from littoral.manager.requests import STRICT, Document, Number, Once, Operator, Viewer, Wanted, resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HowToRun:
     """``lab`` emulates the continuum on the manager's machine (as root); ``seed`` null: the job's own."""
 
+    __pydantic_config__ = STRICT
     world: Literal["simulated", "processes", "ray"] = "processes"
     lab: StrictBool = False
     seed: Annotated[int | None, Field(ge=0, lt=2**32, strict=True)] = None
@@ -34,22 +35,15 @@ class HowToRun:
 class JobAsked:
     """A job's document, how to run it, and the number of a plan that was made for it (null: make one)."""
 
+    __pydantic_config__ = STRICT
     job: Document
     options: HowToRun = field(default_factory=HowToRun)
     plan: Annotated[int | None, Field(ge=1, lt=2**63, strict=True)] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
-    """A job that was kept, and its run, which waits for its turn."""
-
-    job: JobRecord
-    run: Run
-
-
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/jobs", tags=["jobs"])
+    routes = resource("jobs", "/jobs")
 
     @routes.get("")
     def list_jobs(

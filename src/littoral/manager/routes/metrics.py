@@ -7,12 +7,12 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from littoral.manager.manager import Manager
-from littoral.manager.requests import Viewer
+from littoral.manager.requests import Viewer, resource
 
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(tags=["health"])
+    routes = resource("health")
 
     @routes.get("/metrics", response_class=PlainTextResponse)
     def get_metrics(request: Request, by: Viewer) -> PlainTextResponse:

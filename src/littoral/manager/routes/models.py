@@ -16,8 +16,8 @@ from littoral.manager.jobs import RunOptions
 from littoral.manager.manager import Manager
 from littoral.manager.model_checks import check_update_job, checked_task, made_task
 from littoral.manager.model_records import Model, Training
-from littoral.manager.paging import Page, page
-from littoral.manager.requests import Document, Name, Once, Operator, Viewer, Wanted
+from littoral.manager.paging import Page, page_by_name
+from littoral.manager.requests import STRICT, Document, Name, Once, Operator, Viewer, Wanted, resource
 from littoral.manager.routes.stores import KindGiven, RetentionGiven, schema_of, settings
 from littoral.manager.stores import Retention
 from littoral.manager.tokens import NAME
@@ -33,6 +33,7 @@ class ModelAsked:
     ``store`` names the store that feeds it; null: a new one of the model's name, for inputs as the task takes them.
     """
 
+    __pydantic_config__ = STRICT
     name: Annotated[str, Field(pattern=NAME)]
     task: Annotated[str, Field(max_length=200)] | Document
     store: Annotated[str, Field(pattern=NAME)] | None = None
@@ -46,6 +47,7 @@ class ModelAsked:
 class Rules:
     """What to change; null: as it is."""
 
+    __pydantic_config__ = STRICT
     gate: GateGiven | None = None
     training: TrainingGiven | None = None
 
@@ -66,15 +68,14 @@ class ModelRecord:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(tags=["models"])
+    routes = resource("models")
     life = manager.life
     registry = life.registry
 
     @routes.get("/models")
     def list_models(window: Wanted, by: Viewer) -> Page[ModelRecord]:
         """All models."""
-        found = [model for model in registry.all() if model.name > window.after_name]
-        return page(found[: window.limit + 1], window, lambda model: model.name, record)
+        return page_by_name(registry.all(), window, lambda model: model.name, record)
 
     @routes.post("/models", status_code=201, response_model=ModelRecord)
     def create_model(body: ModelAsked, by: Operator, asked: Once) -> Any:

@@ -8,30 +8,25 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from littoral.manager.calls import Planned
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page
 from littoral.manager.planning import Wish
 from littoral.manager.plans import PlanRecord
-from littoral.manager.requests import Document, Number, Once, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Document, Number, Once, Operator, Viewer, Wanted, resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanAsked:
     """A job's document: its YAML file as JSON, with the names of a continuum and a profile that the manager keeps."""
 
+    __pydantic_config__ = STRICT
     job: Document
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """The plans that were made: one, or the front."""
-
-    plans: list[PlanRecord]
 
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/plans", tags=["plans"])
+    routes = resource("plans", "/plans")
 
     @routes.get("")
     def list_plans(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
@@ -11,20 +10,24 @@ from fastapi.concurrency import run_in_threadpool
 
 from littoral.errors import InputError
 from littoral.manager.manager import Manager
+from littoral.manager.model_calls import Prediction
 from littoral.manager.parcels import BINARY, read_inputs
-from littoral.manager.requests import Name, needs
-from littoral.manager.routes.samples import INPUT, is_binary
+from littoral.manager.requests import Name, Needs, resource
+from littoral.manager.routes.samples import ANNOUNCED, INPUT, is_binary
 from littoral.manager.serving import LARGEST_BATCH
 from littoral.manager.tokens import Role, Token
 
-Asking = Annotated[Token, Depends(needs(Role.VIEWER, Role.INGEST))]  # also what delivers samples wants to know
+Asking = Annotated[Token, Depends(Needs(Role.VIEWER, Role.INGEST))]  # also what delivers samples wants to know
 _INPUTS = {
     "required": True,
     "content": {
         "application/json": {
             "schema": {
                 "type": "object",
-                "properties": {"inputs": {"type": "array", "items": INPUT, "minItems": 1, "maxItems": LARGEST_BATCH}},
+                "properties": {
+                    "inputs": {"type": "array", "items": INPUT, "minItems": 1, "maxItems": LARGEST_BATCH},
+                    **ANNOUNCED,
+                },
                 "required": ["inputs"],
                 "additionalProperties": False,
             }
@@ -34,23 +37,13 @@ _INPUTS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Predicted:
-    """The likeliest class of each input, the probabilities of all classes, and who says so."""
-
-    model: str
-    version: int
-    labels: list[int]
-    probabilities: list[list[float]]
-
-
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(tags=["models"])
+    routes = resource("models")
 
     @routes.post(
         "/models/{name}/predict",
-        response_model=Predicted,
+        response_model=Prediction,
         openapi_extra={"requestBody": _INPUTS, "x-needs-extra": "train"},
     )
     async def predict(name: Name, request: Request, by: Asking) -> Any:

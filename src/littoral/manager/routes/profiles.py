@@ -9,19 +9,20 @@ from fastapi import APIRouter
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page
 from littoral.manager.profiles import ProfileRecord
-from littoral.manager.requests import Name, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Name, Operator, Viewer, Wanted, resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileFiles:
     """The text of ``training.csv``, ``apps.csv`` and, once fitted, ``choices.json``."""
 
+    __pydantic_config__ = STRICT
     files: dict[str, str]
 
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/profiles", tags=["profiles"])
+    routes = resource("profiles", "/profiles")
 
     @routes.get("")
     def list_profiles(window: Wanted, by: Viewer) -> Page[ProfileRecord]:

@@ -19,9 +19,10 @@ from littoral.manager.feed import FILE, begins_line, rows, tail
 from littoral.manager.launcher import LOG
 from littoral.manager.manager import Manager
 from littoral.manager.paging import AGAIN, Page
-from littoral.manager.problems import MEDIA
+from littoral.manager.problems import told_as
+from littoral.manager.refusals import Unknown
 from littoral.manager.reporting import report
-from littoral.manager.requests import Number, Operator, Viewer, Wanted
+from littoral.manager.requests import Number, Operator, Viewer, Wanted, resource
 from littoral.manager.routes.events import BEAT_S
 from littoral.manager.runs import ENDED, Run, RunState
 
@@ -30,12 +31,7 @@ _TAIL = 64 * 1024  # bytes of a log
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "The run, as it goes on"}
 }
-_NOT_YET: dict[int | str, dict[str, Any]] = {
-    409: {
-        "description": "There is none yet",
-        "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
-}
+_NOT_YET = told_as(409, "There is none yet")
 State = Annotated[RunState | None, Query(description="Only in this state.")]
 
 
@@ -49,7 +45,7 @@ class Result:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/runs", tags=["runs"])
+    routes = resource("runs", "/runs")
 
     @routes.get("")
     def list_runs(
@@ -83,14 +79,13 @@ def router(manager: Manager) -> APIRouter:
     @routes.get("/{number}/log", response_class=PlainTextResponse)
     def get_log(number: Number, by: Viewer) -> PlainTextResponse:
         """The end of what the run's process printed."""
-        manager.runs.get(number)
-        return PlainTextResponse(_end(manager.launcher.folder(number) / LOG).decode("utf-8", "replace"))
+        return PlainTextResponse(_end(_folder(manager, manager.runs.get(number)) / LOG).decode("utf-8", "replace"))
 
     @routes.get("/{number}/report", response_class=HTMLResponse, responses=_NOT_YET)
     def get_report(number: Number, by: Viewer) -> HTMLResponse:
         """One self-contained page about the run."""
         run = manager.runs.get(number)
-        page = report(manager.launcher.folder(number), ended=run.state in ENDED)
+        page = report(_folder(manager, run), ended=run.state in ENDED)
         return HTMLResponse(page, headers={"Content-Security-Policy": "sandbox allow-scripts"})
 
     @routes.get("/{number}/stream", response_class=StreamingResponse, responses=_STREAM)
@@ -128,6 +123,14 @@ def router(manager: Manager) -> APIRouter:
     return routes
 
 
+def _folder(manager: Manager, run: Run) -> Path:
+    folder = manager.launcher.folder(run.number)
+    if run.state in ENDED and not folder.exists():
+        remedy = "its result is kept; serve --keep-runs says how many folders are"
+        raise Unknown(f"run {run.number} has no files (any more)", remedy=remedy)
+    return folder
+
+
 def _end(path: Path) -> bytes:
     if not path.exists():
         return b""
@@ -142,8 +145,7 @@ def _now(manager: Manager, run: Run) -> Run:
 
 def _lines(manager: Manager, number: int, name: str, after: int, limit: int) -> Page[dict[str, Any]]:
     """A page of a file of JSON lines; cursors are places in it."""
-    manager.runs.get(number)
-    path = manager.launcher.folder(number) / name
+    path = _folder(manager, manager.runs.get(number)) / name
     if not begins_line(path, after):
         raise InputError("after is not a cursor of this list", remedy=AGAIN, key="after")
     lines, _ = tail(path, after)

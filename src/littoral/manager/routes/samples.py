@@ -6,40 +6,27 @@ import asyncio
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page, page
 from littoral.manager.parcels import BINARY, named, read_samples
-from littoral.manager.problems import MEDIA
-from littoral.manager.requests import Ingest, Name, Once, Viewer, Wanted
+from littoral.manager.problems import told_as
+from littoral.manager.requests import STRICT, Ingest, Name, Once, Viewer, Wanted, resource
 from littoral.manager.sample_rows import LARGEST_BATCH
-from littoral.manager.writer import Busy
+from littoral.manager.samples import Added
 
-BUSY: dict[int | str, dict[str, Any]] = {
-    503: {
-        "description": "More arrives than the disk takes; come back after Retry-After seconds",
-        "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
-}
+_BUSY = told_as(503, "More arrives than the disk takes; come back after Retry-After seconds")
 _ON_THE_LOOP = 65_536  # bytes of a body that are read without leaving the event loop
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
-    """What became of samples: their ids in order; ``repeated`` ones were there already."""
-
-    ids: list[str]
-    accepted: int
-    repeated: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
     """What was true of a sample."""
 
+    __pydantic_config__ = STRICT
     id: Annotated[str, Field(max_length=100)]
     actual: Annotated[int, Field(ge=0, lt=2**31, strict=True)]
 
@@ -48,6 +35,7 @@ class Label:
 class Labels:
     """Truths that arrived later."""
 
+    __pydantic_config__ = STRICT
     labels: Annotated[list[Label], Field(min_length=1, max_length=LARGEST_BATCH)]
 
 
@@ -74,7 +62,7 @@ class SampleRecord:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/stores", tags=["stores"])
+    routes = resource("stores", "/stores")
     samples, stores = manager.life.samples, manager.life.stores
 
     @routes.get("/{name}/samples")
@@ -84,7 +72,7 @@ def router(manager: Manager) -> APIRouter:
         return page(rows, window, lambda row: row["number"], lambda row: SampleRecord(**row))
 
     @routes.post(
-        "/{name}/samples", status_code=201, response_model=Accepted, responses=BUSY,
+        "/{name}/samples", status_code=201, response_model=Added, responses=_BUSY,
         openapi_extra={"requestBody": _SAMPLES},
     )  # fmt: skip
     async def add_samples(name: Name, request: Request, by: Ingest, asked: Once) -> Any:
@@ -97,19 +85,13 @@ def router(manager: Manager) -> APIRouter:
                 batch = named(batch, f"{asked.owner} {asked.key} {asked.digest}")
             return samples.submit(name, batch)
 
-        try:
-            future = submit() if len(body) <= _ON_THE_LOOP else await run_in_threadpool(submit)
-        except Busy as error:
-            raise busy(error) from error
+        future = submit() if len(body) <= _ON_THE_LOOP else await run_in_threadpool(submit)
         return asdict(await asyncio.wrap_future(future))
 
-    @routes.patch("/{name}/samples", responses=BUSY)
+    @routes.patch("/{name}/samples", responses=_BUSY)
     async def label_samples(name: Name, body: Labels, by: Ingest) -> Labelled:
         """Tell what was true of samples that were sent before; a second time corrects the first."""
-        try:
-            future = samples.label(name, [(label.id, label.actual) for label in body.labels])
-        except Busy as error:
-            raise busy(error) from error
+        future = samples.label(name, [(label.id, label.actual) for label in body.labels])
         unknown = await asyncio.wrap_future(future)
         return Labelled(labelled=len(body.labels) - len(unknown), unknown=unknown)
 
@@ -121,14 +103,16 @@ def is_binary(request: Request) -> bool:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower() == BINARY
 
 
-def busy(error: Busy) -> HTTPException:
-    """As an answer."""
-    return HTTPException(503, str(error), {"Retry-After": str(error.retry_after_s)})
-
-
 INPUT: dict[str, Any] = {
     "description": "Nested lists of numbers, or base64 of the bytes (little-endian).",
     "anyOf": [{"type": "array", "items": {}}, {"type": "string"}],
+}
+ANNOUNCED: dict[str, Any] = {
+    "dtype": {"anyOf": [{"type": "string", "maxLength": 20}, {"type": "null"}], "description": "Of the bytes."},
+    "shape": {
+        "anyOf": [{"type": "array", "items": {"type": "integer"}, "maxItems": 8}, {"type": "null"}],
+        "description": "Of one input.",
+    },
 }
 _WHOLE = {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 2**31 - 1}, {"type": "null"}]}
 _SAMPLE = {
@@ -161,8 +145,9 @@ _SAMPLES = {
             "schema": {
                 "type": "string",
                 "format": "binary",
-                "description": "The length of the head in 4 bytes, little-endian; the head as JSON, with lists ids, "
-                "predicted, actual, versions, times, each optional; then the inputs.",
+                "description": "The length of the head in 4 bytes, little-endian; the head as JSON, with dtype "
+                "and shape of an input and lists ids, predicted, actual, versions, times, each optional; then the "
+                "inputs.",
             }
         },
     },

@@ -10,11 +10,11 @@ import msgspec
 from fastapi import APIRouter
 from pydantic import Field, WithJsonSchema
 
-from littoral.errors import InputError
 from littoral.manager.inputs import Kind
+from littoral.manager.keys import complaint
 from littoral.manager.manager import Manager
-from littoral.manager.paging import Page, page
-from littoral.manager.requests import Document, Name, Once, Operator, Viewer, Wanted
+from littoral.manager.paging import Page, page_by_name
+from littoral.manager.requests import STRICT, Document, Name, Once, Operator, Viewer, Wanted, resource
 from littoral.manager.stores import Retention, Store
 from littoral.manager.tokens import NAME
 
@@ -33,6 +33,7 @@ RetentionGiven = Annotated[Document, WithJsonSchema(schema_of(Retention))]
 class StoreAsked:
     """A store to make: what it takes, and how much of it is kept."""
 
+    __pydantic_config__ = STRICT
     name: Annotated[str, Field(pattern=NAME)]
     input: KindGiven
     retention: RetentionGiven = field(default_factory=dict)
@@ -72,19 +73,18 @@ def settings(given: Document, kind: type[Any], key: str) -> Any:
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
-        raise InputError(f"{key}: {error}", remedy="see /openapi.json for what is expected", key=key) from error
+        raise complaint(error, kind, key) from error
 
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/stores", tags=["stores"])
+    routes = resource("stores", "/stores")
     stores = manager.life.stores
 
     @routes.get("")
     def list_stores(window: Wanted, by: Viewer) -> Page[StoreRecord]:
         """All stores."""
-        found = [store for store in stores.all() if store.name > window.after_name]
-        return page(found[: window.limit + 1], window, lambda store: store.name, _record)
+        return page_by_name(stores.all(), window, lambda store: store.name, _record)
 
     @routes.post("", status_code=201, response_model=StoreRecord)
     def create_store(body: StoreAsked, by: Operator, asked: Once) -> Any:

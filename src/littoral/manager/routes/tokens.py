@@ -11,7 +11,7 @@ from pydantic import Field
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page
 from littoral.manager.refusals import Conflict
-from littoral.manager.requests import Name, Operator, Wanted
+from littoral.manager.requests import STRICT, Name, Operator, Wanted, resource
 from littoral.manager.tokens import NAME, NewToken, Role, Token
 
 
@@ -19,6 +19,7 @@ from littoral.manager.tokens import NAME, NewToken, Role, Token
 class TokenAsked:
     """A token to make; ``lasts_s`` in seconds, null: for good."""
 
+    __pydantic_config__ = STRICT
     name: Annotated[str, Field(pattern=NAME)]
     role: Role
     lasts_s: Annotated[float | None, Field(gt=0, le=1e10, allow_inf_nan=False, strict=True)] = None
@@ -26,7 +27,7 @@ class TokenAsked:
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/tokens", tags=["tokens"])
+    routes = resource("tokens", "/tokens")
 
     @routes.get("")
     def list_tokens(window: Wanted, by: Operator) -> Page[Token]:

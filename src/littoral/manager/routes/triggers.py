@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query
 from pydantic import Field, StrictBool
 
 from littoral.manager.manager import Manager
-from littoral.manager.paging import Page, page
-from littoral.manager.requests import Document, Number, Once, Operator, Viewer, Wanted
+from littoral.manager.paging import Page, page, page_by_number
+from littoral.manager.requests import STRICT, Document, Number, Once, Operator, Viewer, Wanted, resource
 from littoral.manager.tokens import NAME
 from littoral.manager.trigger_kinds import KINDS
 from littoral.manager.trigger_rows import Signal, TriggerRow
@@ -23,6 +23,7 @@ _KIND = f"One of {', '.join(KINDS)}."
 class TriggerAsked:
     """A trigger to make; what its settings are depends on its kind."""
 
+    __pydantic_config__ = STRICT
     model: Annotated[str, Field(pattern=NAME)]
     kind: Annotated[str, Field(max_length=100, description=_KIND)]
     settings: Document = field(default_factory=dict)
@@ -32,13 +33,14 @@ class TriggerAsked:
 class TriggerChange:
     """What to change; null: as it is."""
 
+    __pydantic_config__ = STRICT
     enabled: StrictBool | None = None
     settings: Document | None = None
 
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/triggers", tags=["triggers"])
+    routes = resource("triggers", "/triggers")
     triggers = manager.life.watches.rows
 
     @routes.get("")
@@ -46,8 +48,7 @@ def router(manager: Manager) -> APIRouter:
         window: Wanted, by: Viewer, model: Annotated[str | None, Query(pattern=NAME)] = None
     ) -> Page[TriggerRow]:
         """Triggers, the oldest first."""
-        found = [row for row in triggers.all(model) if row.number > window.after_number]
-        return page(found[: window.limit + 1], window, lambda row: row.number, lambda row: row)
+        return page_by_number(triggers.all(model), window, lambda row: row.number)
 
     @routes.post("", status_code=201, response_model=TriggerRow)
     def create_trigger(body: TriggerAsked, by: Operator, asked: Once) -> Any:

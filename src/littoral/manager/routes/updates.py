@@ -10,7 +10,7 @@ from pydantic import Field
 
 from littoral.manager.manager import Manager
 from littoral.manager.paging import Page, page
-from littoral.manager.requests import Name, Number, Once, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Name, Number, Once, Operator, Viewer, Wanted, resource
 from littoral.manager.updates import Update
 
 
@@ -18,12 +18,13 @@ from littoral.manager.updates import Update
 class Wish:
     """Why an update is asked for."""
 
+    __pydantic_config__ = STRICT
     why: Annotated[str, Field(max_length=500)] = "asked for by hand"
 
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(tags=["updates"])
+    routes = resource("updates")
     life, updates = manager.life, manager.life.updates
 
     @routes.post("/models/{name}/update", status_code=201, response_model=Update)

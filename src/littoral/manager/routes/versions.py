@@ -12,10 +12,10 @@ from pydantic import Field, StrictBool
 
 from littoral.manager.manager import Manager
 from littoral.manager.model_records import Version
-from littoral.manager.paging import Page, page
+from littoral.manager.paging import Page, page_by_number
 from littoral.manager.parcels import BINARY
 from littoral.manager.refusals import Conflict
-from littoral.manager.requests import Name, Number, Once, Operator, Viewer, Wanted
+from littoral.manager.requests import STRICT, Name, Number, Once, Operator, Viewer, Wanted, resource
 
 _WEIGHTS = {
     "required": True,
@@ -27,20 +27,20 @@ _WEIGHTS = {
 class Promotion:
     """Which version to serve. ``force`` does without the gate."""
 
+    __pydantic_config__ = STRICT
     version: Annotated[int, Field(ge=1, lt=2**31, strict=True)]
     force: StrictBool = False
 
 
 def router(manager: Manager) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/models/{name}", tags=["models"])
+    routes = resource("models", "/models/{name}")
     life, registry = manager.life, manager.life.registry
 
     @routes.get("/versions")
     def list_versions(name: Name, window: Wanted, by: Viewer) -> Page[Version]:
         """The versions of a model, the oldest first."""
-        found = [version for version in registry.versions(name) if version.number > window.after_number]
-        return page(found[: window.limit + 1], window, lambda version: version.number, lambda version: version)
+        return page_by_number(registry.versions(name), window, lambda version: version.number)
 
     @routes.post("/versions", status_code=201, response_model=Version, openapi_extra={"requestBody": _WEIGHTS})
     async def add_version(name: Name, request: Request, by: Operator, asked: Once) -> Any:
