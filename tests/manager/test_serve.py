@@ -161,7 +161,7 @@ def test_clients_raise_what_the_library_raises_and_repeat_without_doing_twice(tm
             client.run(99)
         with Client(address.url, "lit_no") as stranger, pytest.raises(InputError, match="token"):
             stranger.runs()
-        call = calls.submit(job(), RunOptions(world="simulated", timing_only=True), None)
+        call = calls.submit(job(), RunOptions(world="simulated", timing_only=True))
         assert client.do(call) == client.do(call)
         first = client.do(call)
         until(lambda: client.run(first.run.number).ended)
