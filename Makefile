@@ -18,10 +18,10 @@ demo: $(READY)
 	    --planners fair,proportional --seeds 5 --out runs/demo --report runs/demo/report.html
 
 test: $(READY)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 soak: $(READY)
-	LITTORAL_SOAK=1 $(BIN)/pytest -n 2 tests/strategies tests/planning tests/learning tests/manager
+	LITTORAL_SOAK=1 $(BIN)/pytest -n 2 --dist worksteal tests/strategies tests/planning tests/learning tests/manager
 
 check: $(READY)
 	$(BIN)/ruff check

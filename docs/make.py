@@ -7,13 +7,14 @@ python docs/make.py --check   say whether they are current
 from __future__ import annotations
 
 import csv
-import os
-import subprocess
 import sys
 from importlib.resources import files
 from pathlib import Path
 
 from timelines import pictures
+from typer.testing import CliRunner
+
+from littoral.cli import app
 
 DOCS = Path(__file__).parent
 
@@ -58,12 +59,9 @@ def catalogue() -> str:
 def commands() -> str:
     parts = [COMMANDS]
     for verb in VERBS:
-        command = [sys.executable, "-m", "littoral", *verb.split(), "--help"]
-        environment = {"COLUMNS": "110", "TERM": "dumb", "PATH": "/usr/bin:/bin"}
-        environment |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
-        told = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
-        told = told.replace("python -m littoral", "littoral").strip()
-        parts.append(f"\n## littoral {verb}\n\n```\n{told}\n```\n")
+        shown = CliRunner().invoke(app, [*verb.split(), "--help"], prog_name="littoral", terminal_width=78)
+        assert shown.exit_code == 0, shown.output
+        parts.append(f"\n## littoral {verb}\n\n```\n{shown.stdout.strip()}\n```\n")
     return "".join(parts)
 
 

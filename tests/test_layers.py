@@ -56,7 +56,7 @@ ORDER = [
     ["compare", "reports", "terminal"],
     ["manager"],
     ["client", "async_client"],
-    ["arguments", "cli_profile", "cli_manager", "cli_client", "cli_models", "cli_operations", "cli"],
+    ["cli_options", "arguments", "cli_profile", "cli_manager", "cli_client", "cli_models", "cli_operations", "cli"],
     ["__main__", "__init__"],
 ]
 

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-import msgspec
 from numpy.typing import ArrayLike
 
-from littoral.manager import calls, model_calls
+from littoral.manager import calls, model_calls, streams
 from littoral.manager.address import known_address
-from littoral.manager.answers import AGAIN, WAITS_S, StreamReader, read_answer
-from littoral.manager.calls import Call, Planned, Submitted
-from littoral.manager.continuums import ContinuumRecord
-from littoral.manager.devices import AppRecord, DeviceRecord
+from littoral.manager.answers import AGAIN, WAITS_S, read_answer
+from littoral.manager.calls import Call
 from littoral.manager.events import ManagerEvent
-from littoral.manager.jobs import RunOptions
-from littoral.manager.model_calls import Known, Labels, Prediction
-from littoral.manager.model_records import Model, Version
-from littoral.manager.paging import Page
-from littoral.manager.profiles import ProfileRecord
-from littoral.manager.runs import ENDED, Run
+from littoral.manager.model_calls import Known, Labels
+from littoral.manager.runs import Run
 from littoral.manager.samples import Added
-from littoral.manager.transport import httpx_, patience, request_of, resuming, settings, unreachable
-from littoral.manager.trigger_rows import Signal, TriggerRow
+from littoral.manager.streams import Stream
+from littoral.manager.transport import described, httpx_, opening, request_of, settings, unreachable
 from littoral.manager.updates import Update
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def awaited(make: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
+    """The method that sends such a call; its answer is awaited."""
+
+    async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.do(make(*args, **kwargs))
+
+    return described(method, make)
 
 
 class AsyncClient:
@@ -67,105 +70,41 @@ class AsyncClient:
             await asyncio.sleep(wait)
         raise AssertionError("unreachable")
 
-    async def submit(
-        self, job: Mapping[str, Any], options: RunOptions = RunOptions(), *, plan: int | None = None
-    ) -> Submitted:
-        """Keep a job and queue its run."""
-        return await self.do(calls.submit(job, options, plan))
-
-    async def plan(self, job: Mapping[str, Any], *, simulate: bool = False, pareto: bool = False) -> Planned:
-        """Plan a job without running it."""
-        return await self.do(calls.plan(job, simulate, pareto))
-
-    async def put_continuum(self, name: str, document: Mapping[str, Any]) -> ContinuumRecord:
-        """Keep a continuum."""
-        return await self.do(calls.put_continuum(name, document))
-
-    async def put_profile(self, name: str, files: Mapping[str, str]) -> ProfileRecord:
-        """Keep a profile."""
-        return await self.do(calls.put_profile(name, files))
-
-    async def run(self, number: int) -> Run:
-        """One run and how far it is."""
-        return await self.do(calls.run(number))
-
-    async def runs(
-        self, *, limit: int = 50, after: str | None = None, state: str | None = None, newest: bool = False
-    ) -> Page[Run]:
-        """A page of runs, the oldest first or the newest."""
-        return await self.do(calls.runs(limit, after, state, newest))
-
-    async def result(self, number: int) -> dict[str, Any]:
-        """What came out of a run."""
-        return (await self.do(calls.result(number))).result
-
-    async def journal(self, number: int, *, limit: int = 500, after: str | None = None) -> Page[dict[str, Any]]:
-        """A page of a run's journal."""
-        return await self.do(calls.journal(number, limit, after))
-
-    async def log(self, number: int) -> str:
-        """The end of what a run's process printed."""
-        return await self.do(calls.log(number))
-
-    async def stop(self, number: int) -> Run:
-        """Stop a run once it has written a checkpoint."""
-        return await self.do(calls.stop(number))
-
-    async def resume(self, number: int) -> Run:
-        """Go on with a stopped or failed run."""
-        return await self.do(calls.resume(number))
-
-    async def devices(
-        self, *, limit: int = 500, after: str | None = None, continuum: str | None = None
-    ) -> Page[DeviceRecord]:
-        """A page of devices and what they are doing."""
-        return await self.do(calls.devices(limit, after, continuum))
-
-    async def apps(
-        self, *, limit: int = 500, after: str | None = None, continuum: str | None = None
-    ) -> Page[AppRecord]:
-        """A page of background apps."""
-        return await self.do(calls.apps(limit, after, continuum))
-
-    async def pardon(self, device: str) -> int:
-        """Forgive a device its strikes; how many."""
-        return int((await self.do(calls.pardon(device)))["forgiven"])
-
-    async def events(
-        self, *, limit: int = 500, after: str | None = None, kind: str | None = None, subject: str | None = None
-    ) -> Page[ManagerEvent]:
-        """A page of what happened."""
-        return await self.do(calls.events(limit, after, kind, subject))
-
-    async def watch(self, number: int) -> AsyncIterator[Run]:
-        """A run at each change, until it has ended."""
-        async for data in self._stream(f"/runs/{number}/stream", {}, StreamReader()):
-            run = msgspec.convert(data, Run)
-            yield run
-            if run.state in ENDED:
-                return
-
-    async def watch_events(
-        self, *, after: int | None = None, kind: str | None = None, subject: str | None = None
-    ) -> AsyncIterator[ManagerEvent]:
-        """What happens from now on, or after an event's number; goes on after a broken connection."""
-        params = {name: value for name, value in (("kind", kind), ("subject", subject)) if value is not None}
-        async for data in self._stream("/events/stream", params, StreamReader(None if after is None else str(after))):
-            yield msgspec.convert(data, ManagerEvent)
+    submit = awaited(calls.submit)
+    plan = awaited(calls.plan)
+    put_continuum = awaited(calls.put_continuum)
+    put_profile = awaited(calls.put_profile)
+    run = awaited(calls.run)
+    runs = awaited(calls.runs)
+    result = awaited(calls.result)
+    journal = awaited(calls.journal)
+    log = awaited(calls.log)
+    stop = awaited(calls.stop)
+    resume = awaited(calls.resume)
+    devices = awaited(calls.devices)
+    apps = awaited(calls.apps)
+    pardon = awaited(calls.pardon)
+    events = awaited(calls.events)
 
     # -- models -------------------------------------------------------------------------------------------------
 
-    async def create_model(self, document: Mapping[str, Any]) -> Model:
-        """A model as the service's ``POST /models`` takes it; its store has its name if none is given."""
-        return await self.do(model_calls.create_model(document))
-
-    async def models(self, *, limit: int = 500, after: str | None = None) -> Page[Model]:
-        """A page of models."""
-        return await self.do(model_calls.models(limit, after))
-
-    async def model(self, name: str) -> Model:
-        """One model."""
-        return await self.do(model_calls.model(name))
+    create_model = awaited(model_calls.create_model)
+    models = awaited(model_calls.models)
+    model = awaited(model_calls.model)
+    versions = awaited(model_calls.versions)
+    weights = awaited(model_calls.weights)
+    add_version = awaited(model_calls.add_version)
+    promote = awaited(model_calls.promote)
+    rollback = awaited(model_calls.rollback)
+    label = awaited(model_calls.label)
+    predict = awaited(model_calls.predict)
+    update_model = awaited(model_calls.update_model)
+    update = awaited(model_calls.update)
+    updates = awaited(model_calls.updates)
+    create_trigger = awaited(model_calls.create_trigger)
+    triggers = awaited(model_calls.triggers)
+    delete_trigger = awaited(model_calls.delete_trigger)
+    signal = awaited(model_calls.signal)
 
     async def ingest(
         self, store: str, inputs: ArrayLike, *, predicted: Labels = (), actual: Labels = (),
@@ -175,25 +114,17 @@ class AsyncClient:
         known = Known(predicted=predicted, actual=actual, versions=versions, ids=ids, times=times)
         return await self.do(model_calls.ingest(store, inputs, known))
 
-    async def label(self, store: str, labels: Mapping[str, int]) -> list[str]:
-        """Tell what was true of samples, by their ids; those that the store does not have."""
-        return list((await self.do(model_calls.label(store, labels)))["unknown"])
+    # -- streams ------------------------------------------------------------------------------------------------
 
-    async def predict(self, name: str, inputs: ArrayLike) -> Prediction:
-        """Ask the version that is served."""
-        return await self.do(model_calls.predict(name, inputs))
+    def watch(self, number: int) -> AsyncIterator[Run]:
+        """A run at each change, until it has ended."""
+        return self._stream(streams.run_changes(number))
 
-    async def update_model(self, name: str, why: str = "asked for by hand") -> Update:
-        """Update a model now, whatever its triggers say."""
-        return await self.do(model_calls.update_model(name, why))
-
-    async def update(self, number: int) -> Update:
-        """One update."""
-        return await self.do(model_calls.update(number))
-
-    async def updates(self, name: str, *, limit: int = 500, after: str | None = None) -> Page[Update]:
-        """A page of a model's updates, the newest first."""
-        return await self.do(model_calls.updates(name, limit, after))
+    def watch_events(
+        self, *, after: int | None = None, kind: str | None = None, subject: str | None = None
+    ) -> AsyncIterator[ManagerEvent]:
+        """What happens from now on, or after an event's number; goes on after a broken connection."""
+        return self._stream(streams.later_events(after=after, kind=kind, subject=subject))
 
     async def watch_update(self, number: int) -> AsyncIterator[Update]:
         """An update now and at each change, until it has ended."""
@@ -208,60 +139,19 @@ class AsyncClient:
                 if update.ended is not None:
                     return
 
-    async def versions(self, name: str, *, limit: int = 500, after: str | None = None) -> Page[Version]:
-        """A page of a model's versions, the oldest first."""
-        return await self.do(model_calls.versions(name, limit, after))
-
-    async def weights(self, name: str, version: int) -> bytes:
-        """The weights of a version, as safetensors."""
-        return await self.do(model_calls.weights(name, version))
-
-    async def add_version(self, name: str, weights: bytes) -> Version:
-        """Weights from elsewhere: a candidate, to be promoted."""
-        return await self.do(model_calls.add_version(name, weights))
-
-    async def promote(self, name: str, version: int, *, force: bool = False) -> Version:
-        """Serve a version if the gate lets it pass; ``force``: in any case."""
-        return await self.do(model_calls.promote(name, version, force))
-
-    async def rollback(self, name: str) -> Version:
-        """Serve the version that was served before."""
-        return await self.do(model_calls.rollback(name))
-
-    async def create_trigger(self, model: str, kind: str, /, **settings: Any) -> TriggerRow:
-        """A trigger of a model, by its kind and that kind's settings."""
-        return await self.do(model_calls.create_trigger(model, kind, settings))
-
-    async def triggers(
-        self, model: str | None = None, *, limit: int = 500, after: str | None = None
-    ) -> Page[TriggerRow]:
-        """A page of triggers, of one model or of all."""
-        return await self.do(model_calls.triggers(model, limit, after))
-
-    async def delete_trigger(self, number: int) -> None:
-        """Delete a trigger with its signal."""
-        await self.do(model_calls.delete_trigger(number))
-
-    async def signal(self, trigger: int, *, limit: int = 500, after: str | None = None) -> Page[Signal]:
-        """A page of what a trigger saw, the oldest first; it fires at 1."""
-        return await self.do(model_calls.signal(trigger, limit, after))
-
-    # -- streams ------------------------------------------------------------------------------------------------
-
-    async def _stream(
-        self, path: str, params: Mapping[str, str], reader: StreamReader
-    ) -> AsyncIterator[dict[str, Any]]:
-        failures = 0
+    async def _stream(self, stream: Stream[T]) -> AsyncIterator[T]:
+        failures, reader = 0, stream.reader()
         while True:
             try:
-                asked = self._http.stream("GET", path, params=params, headers=resuming(reader), timeout=patience())
-                async with asked as response:
+                async with self._http.stream(**opening(stream, reader)) as response:
                     if response.status_code >= 400:
-                        read_answer(Call(method="GET", path=path), response.status_code, await response.aread())
+                        read_answer(stream.call, response.status_code, await response.aread())
                     async for line in response.aiter_lines():
                         failures = 0
-                        for data in reader.feed(line):
-                            yield data
+                        for event in stream.read(reader, line):
+                            yield event
+                            if stream.ends(event):
+                                return
             except httpx_().TransportError as error:
                 if failures >= len(WAITS_S):
                     raise unreachable(self._http.base_url, error) from error

@@ -31,6 +31,7 @@ from littoral.cli_client import add_to as add_client_verbs
 from littoral.cli_manager import add_to as add_manager_verbs
 from littoral.cli_models import add_to as add_model_verbs
 from littoral.cli_operations import add_to as add_operating_verbs
+from littoral.cli_options import AsJson, JobFile
 from littoral.cli_profile import profile_app
 from littoral.errors import Infeasible, InputError, LittoralError
 from littoral.interruption import EXIT_CODE, Interruption
@@ -48,12 +49,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-JobFile = Annotated[Path, typer.Argument(help="A job's YAML file.", show_default=False)]
 Seed = Annotated[int | None, typer.Option(help="Seed of everything random (default: the job's, 0).")]
 StrategyName = Annotated[str | None, typer.Option(help="Instead of the job's: name or name:key=value:key=value.")]
 PlannerName = Annotated[str | None, typer.Option(help="Instead of the job's: fair, proportional, search ... or auto.")]
 TimingOnly = Annotated[bool, typer.Option("--timing-only", help="No mathematics: times and bytes only.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout.")]
 Out = Annotated[Path, typer.Option(help="Folder in which runs are kept.")]
 WorldName = Annotated[str, typer.Option(help="Where to run: simulated, processes (this machine) or ray (a cluster).")]
 InLab = Annotated[bool, typer.Option("--lab", help="Emulate the continuum: real processes, shaped links, CPU quotas.")]

@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from littoral.cli_options import HERE, AsJson, Data
 from littoral.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
     from littoral.manager.manager import Manager
-
-Data = Annotated[Path, typer.Option(help="The manager's data folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout.")]
-HERE = Path("littoral-data")
 
 token_app = typer.Typer(help="Make, list and revoke the tokens of a manager's data folder.", no_args_is_help=True)
 

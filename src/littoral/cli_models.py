@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from littoral.cli_client import Token, Trust, Url, connect
-from littoral.cli_manager import HERE, AsJson, Data
+from littoral.cli_options import AsJson, Where, asking
 from littoral.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,8 +26,8 @@ trigger_app = typer.Typer(help="When a manager updates its models.", no_args_is_
 
 def add_to(app: typer.Typer) -> None:
     """Give an application these verbs."""
-    app.command()(ingest)
-    app.command()(predict)
+    app.command()(asking(ingest))
+    app.command()(asking(predict))
     app.add_typer(model_app, name="model")
     app.add_typer(trigger_app, name="trigger")
 
@@ -37,40 +36,40 @@ def add_to(app: typer.Typer) -> None:
 
 
 @model_app.command("create")
+@asking
 def model_create(
-    file: Annotated[Path, typer.Argument(help="A model's YAML file.", show_default=False)], url: Url = None,
-    token: Token = None, certificate: Trust = None, data: Data = HERE, as_json: AsJson = False,
-) -> None:  # fmt: skip
+    file: Annotated[Path, typer.Argument(help="A model's YAML file.", show_default=False)],
+    *,
+    manager: Where,
+    as_json: AsJson = False,
+) -> None:
     """Register a model, with the continuum that its updates run on if the file names another file."""
     from littoral.manager.model_files import send_model
 
-    with connect(url, token, certificate, data) as client:
+    with manager.connect() as client:
         made = send_model(client, file)
     _show(made, f"model {made.name} is kept; send it samples with: littoral ingest {made.store} FILE", as_json)
 
 
 @model_app.command("list")
-def model_list(
-    url: Url = None, token: Token = None, certificate: Trust = None, data: Data = HERE, as_json: AsJson = False
-) -> None:
+@asking
+def model_list(*, manager: Where, as_json: AsJson = False) -> None:
     """List the models and the versions they serve."""
     from littoral.terminal import table
 
-    with connect(url, token, certificate, data) as client:
+    with manager.connect() as client:
         found = client.models().items
     rows = [[each.name, each.task, each.store, "-" if each.current is None else str(each.current)] for each in found]
     _show({"models": [_plain(each) for each in found]}, table(["model", "task", "store", "serves"], rows), as_json)
 
 
 @model_app.command("show")
-def model_show(
-    name: Name, url: Url = None, token: Token = None, certificate: Trust = None, data: Data = HERE,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+@asking
+def model_show(name: Name, *, manager: Where, as_json: AsJson = False) -> None:
     """Show a model's versions: which is served, how they did on recent held-out samples, and why."""
     from littoral.terminal import table
 
-    with connect(url, token, certificate, data) as client:
+    with manager.connect() as client:
         model, found = client.model(name), client.versions(name).items
     rows = [
         [str(each.number), each.state, "-" if each.accuracy is None else f"{each.accuracy:.4f}", each.reason]
@@ -81,14 +80,17 @@ def model_show(
 
 
 @model_app.command("update")
+@asking
 def model_update(
     name: Name,
     why: Annotated[str, typer.Option(help="For the records.")] = "asked for by hand",
     watch: Annotated[bool, typer.Option("--watch", help="Follow it to its end; exit code 4 if it failed.")] = False,
-    url: Url = None, token: Token = None, certificate: Trust = None, data: Data = HERE, as_json: AsJson = False,
-) -> None:  # fmt: skip
+    *,
+    manager: Where,
+    as_json: AsJson = False,
+) -> None:
     """Update a model now, whatever its triggers say."""
-    with connect(url, token, certificate, data) as client:
+    with manager.connect() as client:
         update = client.update_model(name, why)
         if watch:
             update = _follow(client, update)
@@ -96,12 +98,10 @@ def model_update(
 
 
 @model_app.command("watch")
-def model_watch(
-    name: Name, url: Url = None, token: Token = None, certificate: Trust = None, data: Data = HERE,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+@asking
+def model_watch(name: Name, *, manager: Where, as_json: AsJson = False) -> None:
     """Follow the newest update of a model until it has ended; exit code 4 if it failed."""
-    with connect(url, token, certificate, data) as client:
+    with manager.connect() as client:
         newest = client.updates(name, limit=1).items
         if not newest:
             raise InputError(f"model {name!r} was never updated", remedy=f"ask for it: littoral model update {name}")
@@ -110,25 +110,26 @@ def model_watch(
 
 
 @model_app.command("promote")
+@asking
 def model_promote(
     name: Name,
     version: Annotated[int, typer.Argument(help="A version's number.", min=1, show_default=False)],
     force: Annotated[bool, typer.Option("--force", help="Whatever the gate says.")] = False,
-    url: Url = None, token: Token = None, certificate: Trust = None, data: Data = HERE, as_json: AsJson = False,
-) -> None:  # fmt: skip
+    *,
+    manager: Where,
+    as_json: AsJson = False,
+) -> None:
     """Serve a version if the gate lets it pass on recent samples."""
-    with connect(url, token, certificate, data) as client:
+    with manager.connect() as client:
         served = client.promote(name, version, force=force)
     _show(served, f"model {name} serves version {served.number}: {served.reason}", as_json)
 
 
 @model_app.command("rollback")
-def model_rollback(
-    name: Name, url: Url = None, token: Token = None, certificate: Trust = None, data: Data = HERE,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+@asking
+def model_rollback(name: Name, *, manager: Where, as_json: AsJson = False) -> None:
     """Serve the version that was served before."""
-    with connect(url, token, certificate, data) as client:
+    with manager.connect() as client:
         served = client.rollback(name)
     _show(served, f"model {name} serves version {served.number}: {served.reason}", as_json)
 
@@ -138,14 +139,16 @@ def model_rollback(
 
 def ingest(
     store: Annotated[str, typer.Argument(help="A store's name: its model's, if none was given.", show_default=False)],
-    file: Samples, url: Url = None, token: Token = None, certificate: Trust = None, data: Data = HERE,
+    file: Samples,
+    *,
+    manager: Where,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Send samples to a store: inputs, and as far as known actual, predicted, ids, versions and times."""
     from littoral.manager.model_files import AT_ONCE, part, read_samples
 
     inputs, known = read_samples(file)
-    with connect(url, token, certificate, data) as client:
+    with manager.connect() as client:
         sent = [
             client.ingest(store, inputs[start : start + AT_ONCE], **part(known, start, start + AT_ONCE))
             for start in range(0, len(inputs), AT_ONCE)
@@ -154,15 +157,12 @@ def ingest(
     _show(counts, f"{counts['accepted']} samples are kept, {counts['repeated']} were there already", as_json)
 
 
-def predict(
-    name: Name, file: Samples, url: Url = None, token: Token = None, certificate: Trust = None, data: Data = HERE,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+def predict(name: Name, file: Samples, *, manager: Where, as_json: AsJson = False) -> None:
     """Ask a model about samples; where their truth is known, say how often it is right."""
     from littoral.manager.model_files import AT_ONCE, read_samples
 
     inputs, known = read_samples(file)
-    with connect(url, token, certificate, data) as client:
+    with manager.connect() as client:
         told = [client.predict(name, inputs[start : start + AT_ONCE]) for start in range(0, len(inputs), AT_ONCE)]
     labels = [label for each in told for label in each.labels]
     answer: dict[str, Any] = {"model": name, "versions": sorted({each.version for each in told}), "labels": labels}
@@ -179,29 +179,36 @@ def predict(
 
 
 @trigger_app.command("create")
+@asking
 def trigger_create(
     name: Name,
-    kind: Annotated[str, typer.Argument(help="count, schedule, accuracy-below, drift, expected-gain or manual.",
-                                        show_default=False)],
+    kind: Annotated[
+        str, typer.Argument(help="count, schedule, accuracy-below, drift, expected-gain or manual.", show_default=False)
+    ],
     settings: Annotated[list[str] | None, typer.Argument(help="key=value, such as samples=500.")] = None,
-    url: Url = None, token: Token = None, certificate: Trust = None, data: Data = HERE, as_json: AsJson = False,
-) -> None:  # fmt: skip
+    *,
+    manager: Where,
+    as_json: AsJson = False,
+) -> None:
     """Have a model updated by itself."""
     given = dict(_pair(each) for each in settings or [])
-    with connect(url, token, certificate, data) as client:
+    with manager.connect() as client:
         made = client.create_trigger(name, kind, **given)
     _show(made, f"trigger {made.number} watches model {name}", as_json)
 
 
 @trigger_app.command("list")
+@asking
 def trigger_list(
-    name: Annotated[str | None, typer.Argument(help="A model's name (default: of all).")] = None, url: Url = None,
-    token: Token = None, certificate: Trust = None, data: Data = HERE, as_json: AsJson = False,
-) -> None:  # fmt: skip
+    name: Annotated[str | None, typer.Argument(help="A model's name (default: of all).")] = None,
+    *,
+    manager: Where,
+    as_json: AsJson = False,
+) -> None:
     """List triggers and their settings."""
     from littoral.terminal import table
 
-    with connect(url, token, certificate, data) as client:
+    with manager.connect() as client:
         found = client.triggers(name).items
     rows = [
         [str(each.number), each.model, each.kind, "on" if each.enabled else "off",
@@ -213,12 +220,12 @@ def trigger_list(
 
 
 @trigger_app.command("delete")
+@asking
 def trigger_delete(
-    number: Annotated[int, typer.Argument(help="A trigger's number.", min=1, show_default=False)], url: Url = None,
-    token: Token = None, certificate: Trust = None, data: Data = HERE,
-) -> None:  # fmt: skip
+    number: Annotated[int, typer.Argument(help="A trigger's number.", min=1, show_default=False)], *, manager: Where
+) -> None:
     """Delete a trigger."""
-    with connect(url, token, certificate, data) as client:
+    with manager.connect() as client:
         client.delete_trigger(number)
     print(f"trigger {number} is deleted", file=sys.stderr)
 

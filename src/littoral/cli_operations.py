@@ -9,13 +9,12 @@ from typing import Annotated
 
 import typer
 
-from littoral.cli_client import Token, Trust, Url, connect
-from littoral.cli_manager import HERE, AsJson, Data
+from littoral.cli_options import HERE, AsJson, Data, Where, asking
 
 
 def add_to(app: typer.Typer) -> None:
     """Give an application these verbs."""
-    for verb in (backup, restore, agent, export):
+    for verb in (backup, restore, asking(agent), export):
         app.command()(verb)
 
 
@@ -50,11 +49,9 @@ def restore(
 
 def agent(
     device: Annotated[str, typer.Option(help="This device's name in the manager's continuums.", show_default=False)],
-    url: Url = None,
-    token: Token = None,
-    certificate: Trust = None,
     every: Annotated[str, typer.Option(help="Between two heartbeats.")] = "5 s",
-    data: Data = HERE,
+    *,
+    manager: Where,
 ) -> None:
     """Tell a manager every few seconds that this device is there and how busy it is, until Ctrl-C or SIGTERM."""
     from littoral import units
@@ -63,7 +60,7 @@ def agent(
 
     tell = logs.configure("text", "warning")
     every_s = units.duration(every)
-    with connect(url, token, certificate, data) as client, until_asked() as ending:
+    with manager.connect() as client, until_asked() as ending:
         tell(f"{device} sends a heartbeat every {every_s:g} s")
         heard = send_beats(client.do, device, every_s, ending)
     tell(f"{heard} heartbeats were heard")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from littoral.arguments import front_of, load, task_of
+from littoral.cli_options import JobFile
 from littoral.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ SeedOption = Annotated[int, typer.Option(help="Seed of points, batches and model
 
 @profile_app.command("sweep")
 def profile_sweep(
-    file: Annotated[Path, typer.Argument(help="A job's YAML file.", show_default=False)],
+    file: JobFile,
     budget: Annotated[str, typer.Option(help="How long to measure, such as '10 min'.")] = "10 min",
     lab: Annotated[bool, typer.Option("--lab", help="On emulated devices (as root).")] = False,
     pin: Annotated[bool, typer.Option("--pin", help="With --lab: every device on cores of its own.")] = False,

@@ -23,6 +23,8 @@ from littoral.run import Options, free_folder, run_plan
 LR_FACTORS = (0.5, 1.0, 2.0)  # of the recipe's learning rate
 SEARCH_SEEDS = (1000, 1001)  # after the first of those compared
 
+_Cell = tuple[Job, Plan, Path, Options]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
@@ -64,10 +66,7 @@ def compare_jobs(
     jobs: Sequence[Job], *, seeds: Iterable[int], out: Path, timing_only: bool = False, what: str = "runs"
 ) -> list[Run]:
     """Run every job with every seed. All plans are made first, so that nothing starts if one is impossible."""
-    from rich.console import Console
-    from rich.progress import track
-
-    cells: list[tuple[Job, Plan, Path, Options]] = []
+    cells: list[_Cell] = []
     for job in jobs:
         with blame(job, "strategy"):
             task = load_task(job.task, job.task_options, job.recipe)
@@ -75,23 +74,31 @@ def compare_jobs(
         for seed in seeds:
             options = Options(seed=seed, timing_only=timing_only)
             cells.append((job, plan, free_folder(out, job, plan, seed, taken={c[2] for c in cells}), options))
-    console = Console(stderr=True)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max_workers=min(len(cells), os.cpu_count() or 1), mp_context=context) as pool:
-        done = track(pool.map(_run_cell, cells), total=len(cells), description=what, console=console,
-                     disable=not console.is_terminal, transient=True)  # fmt: skip
-        results = list(done)
+    results = [_run_cell(cells[0])] if len(cells) == 1 else _run_together(cells, what)
     return [
         Run(label=label(plan), folder=folder, lr=_lr(job), result=result)
         for (job, plan, folder, _), result in zip(cells, results, strict=True)
     ]
 
 
+def _run_together(cells: Sequence[_Cell], what: str) -> list[dict[str, Any]]:
+    """As many at once as there are cores, each in a process of its own."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=min(len(cells), os.cpu_count() or 1), mp_context=context) as pool:
+        done = track(pool.map(_run_cell, cells), total=len(cells), description=what, console=console,
+                     disable=not console.is_terminal, transient=True)  # fmt: skip
+        return list(done)
+
+
 def _lr(job: Job) -> float:
     return load_task(job.task, job.task_options, job.recipe).recipe.lr
 
 
-def _run_cell(cell: tuple[Job, Plan, Path, Options]) -> dict[str, Any]:
+def _run_cell(cell: _Cell) -> dict[str, Any]:
     job, plan, folder, options = cell
     return run_plan(job, load_task(job.task, job.task_options, job.recipe), plan, folder, options)
 

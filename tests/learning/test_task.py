@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from littoral.errors import InputError, MissingExtra
@@ -100,9 +101,21 @@ def test_a_missing_torch_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_missing_scikit_learn_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(MissingExtra, match=r"scikit-learn.*littoral\[train\]"):
         load_task("littoral.tasks.digits", {}).data()
+
+
+def test_digits_are_those_of_scikit_learn_read_without_it() -> None:
+    from sklearn.datasets import load_digits
+
+    (x, y), (test_x, test_y) = load_task("littoral.tasks.digits", {}).load()  # type: ignore[attr-defined]
+    theirs = load_digits()
+    order = np.random.default_rng(0).permutation(1797)
+    assert np.array_equal(np.concatenate([x, test_x])[:, 0], (theirs.images[order] / 16).astype(np.float32))
+    assert np.array_equal(np.concatenate([y, test_y]), theirs.target[order])
+    alone = "import sys; from littoral.tasks.digits import TASK; TASK().load(); assert 'sklearn' not in sys.modules"
+    subprocess.run([sys.executable, "-c", alone], check=True)
 
 
 def test_planning_imports_neither_torch_nor_sklearn() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,20 @@ def test_bad_files_are_told_what_is_wrong(folder: Path) -> None:
     assert "no such file" in refused("model", "create", folder / "bad.yaml")
     (folder / "bad.yaml").write_text("name: x\ntask: littoral.tasks.digits\ntrain: {}")
     assert "did you mean 'training'" in refused("model", "create", folder / "bad.yaml")
+
+
+def test_both_clients_have_the_same_methods_of_the_same_parameters() -> None:
+    def methods(kind: type) -> dict[str, list[tuple[str, object, object]]]:
+        public = [name for name in vars(kind) if not name.startswith("_")]
+        told = {name: inspect.signature(getattr(kind, name)).parameters.values() for name in public}
+        return {name: [(each.name, each.kind, each.default) for each in each_of] for name, each_of in told.items()}
+
+    assert methods(Client) == methods(AsyncClient)
+    assert [name for name, *_ in methods(Client)["runs"]] == ["self", "limit", "after", "state", "newest"]
+    kept = {name for name in vars(Client) if not name.startswith("_")}
+    coroutines = {name for name in kept if inspect.iscoroutinefunction(getattr(AsyncClient, name))}
+    assert kept - coroutines == {"of_folder", "watch", "watch_events", "watch_update"}
+    assert all(getattr(kind, name).__doc__ for kind in (Client, AsyncClient) for name in kept)
 
 
 def test_both_clients_ask_the_same(folder: Path, served: Served) -> None:

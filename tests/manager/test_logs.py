@@ -45,7 +45,7 @@ def test_unknown_words_are_refused(words: tuple[str, str]) -> None:
 def test_a_server_that_logs_everything_tells_no_secret_and_no_sample(tmp_path: Path) -> None:
     """Every line is an object. What was sent, tokens and pixels, good and bad, is in none of them."""
     pixel, odd = 0.7310585786, "lit_aaaaaaaaaaaa_" + "Secret9" * 7
-    with process(tmp_path, "--log", "json", "--log-level", "debug") as server:
+    with process(tmp_path, "--log", "json", "--log-level", "debug", page=True) as server:
         address = read_address(tmp_path)
         assert address is not None and server.stderr is not None
         headers = {"Authorization": f"Bearer {address.token}", "X-Request-Id": "from-the-client-1"}

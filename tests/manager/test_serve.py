@@ -20,9 +20,11 @@ import pytest
 import yaml
 from given import CONTINUUM, endless, job, until
 
+from commands import here
 from littoral import AsyncClient, Client, Infeasible, InputError, LittoralError
 from littoral.manager import calls
 from littoral.manager.address import read_address
+from littoral.manager.answers import WAITS_S
 from littoral.manager.calls import Call
 from littoral.manager.jobs import RunOptions
 from littoral.manager.manager import Manager
@@ -34,9 +36,9 @@ CLEAN = {name: value for name, value in os.environ.items() if not name.startswit
 
 
 @contextmanager
-def process(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """A manager that serves a folder; killed if the block leaves it."""
-    command = [*LITTORAL, "serve", "--data", str(folder), "--port", "0", *options]
+def process(folder: Path, *options: str, page: bool = False) -> Iterator[subprocess.Popen[str]]:
+    """A manager that serves a folder, without the page, which takes a while to import; killed if left by the block."""
+    command = [*LITTORAL, "serve", "--data", str(folder), "--port", "0", *options, *([] if page else ["--no-page"])]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=CLEAN) as server:
         assert server.stderr is not None
         said = ""
@@ -61,11 +63,17 @@ def littoral(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*LITTORAL, *words, "--data", str(folder)], capture_output=True, text=True, env=CLEAN)
 
 
-def test_the_command_line_from_first_start_to_a_finished_run(tmp_path: Path) -> None:
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that finds nobody asks as often as ever, with less time between."""
+    monkeypatch.setattr("littoral.client.WAITS_S", tuple(wait / 20 for wait in WAITS_S))
+
+
+def test_the_command_line_from_first_start_to_a_finished_run(tmp_path: Path, impatient: None) -> None:
     data = tmp_path / "data"
     (tmp_path / "continuum.yaml").write_text(yaml.safe_dump({"name": "bench", **CONTINUUM}))
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job(continuum="continuum.yaml", target={"epochs": 1})))
-    with process(data) as server:
+    with process(data, page=True) as server:
         assert "shown this once: lit_" in server.said  # type: ignore[attr-defined]
         assert stat.S_IMODE((data / "client.json").stat().st_mode) == 0o600
         sent = littoral(data, "submit", str(tmp_path / "job.yaml"), "--world", "simulated", "--timing-only",
@@ -80,8 +88,8 @@ def test_the_command_line_from_first_start_to_a_finished_run(tmp_path: Path) -> 
         assert refused.returncode == 2 and refused.stderr.startswith("littoral: run 1 is finished;")
         server.send_signal(signal.SIGTERM)
         assert server.wait(30) == 0
-    assert littoral(data, "status").returncode == 1
-    assert littoral(tmp_path / "nothing", "status").returncode == 2
+    assert here("status", "--data", data, check=False).returncode == 1
+    assert here("status", "--data", tmp_path / "nothing", check=False).returncode == 2
 
 
 def test_beyond_loopback_a_token_must_exist(tmp_path: Path) -> None:
@@ -140,7 +148,7 @@ def test_stopped_in_order_the_run_is_checkpointed_and_goes_on(tmp_path: Path) ->
         assert list(client.watch(1))[-1].state is RunState.STOPPED
 
 
-def test_clients_raise_what_the_library_raises_and_repeat_without_doing_twice(tmp_path: Path) -> None:
+def test_clients_raise_what_the_library_raises_and_repeat_without_doing_twice(tmp_path: Path, impatient: None) -> None:
     async def asked(url: str, token: str) -> None:
         async with AsyncClient(url, token) as manager:
             submitted = await manager.submit(job(), RunOptions(world="simulated", timing_only=True))
@@ -161,7 +169,7 @@ def test_clients_raise_what_the_library_raises_and_repeat_without_doing_twice(tm
             client.run(99)
         with Client(address.url, "lit_no") as stranger, pytest.raises(InputError, match="token"):
             stranger.runs()
-        call = calls.submit(job(), RunOptions(world="simulated", timing_only=True), None)
+        call = calls.submit(job(), RunOptions(world="simulated", timing_only=True))
         assert client.do(call) == client.do(call)
         first = client.do(call)
         until(lambda: client.run(first.run.number).ended)

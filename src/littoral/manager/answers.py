@@ -31,9 +31,10 @@ def read_answer(call: Call[T], status: int, content: bytes) -> T:
     if call.answer is bytes:
         return cast(T, content)
     try:
-        return cast(T, msgspec.json.decode(content, type=call.answer))
+        answer = msgspec.json.decode(content, type=call.answer)
     except msgspec.MsgspecError as error:
         raise LittoralError(f"the manager's answer is not understood: {error}; is it of another release?") from error
+    return cast(T, answer if call.part is None else getattr(answer, call.part))
 
 
 def _error(status: int, content: bytes) -> LittoralError:

@@ -46,15 +46,20 @@ class Known:
     times: Sequence[float] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Labelled:
+    unknown: list[str]
+
+
 # -- models and versions ----------------------------------------------------------------------------------------------
 
 
 def create_model(document: Mapping[str, Any]) -> Call[Model]:
-    """A model as its file describes it."""
+    """A model as the service's ``POST /models`` takes it; its store has its name if none is given."""
     return Call(method="POST", path="/models", answer=Model, body=dict(document), key=str(uuid4()))
 
 
-def models(limit: int, after: str | None) -> Call[Page[Model]]:
+def models(*, limit: int = 500, after: str | None = None) -> Call[Page[Model]]:
     """A page of models."""
     return Call(method="GET", path="/models", answer=Page[Model], params=_page(limit, after))
 
@@ -64,29 +69,29 @@ def model(name: str) -> Call[Model]:
     return Call(method="GET", path=f"/models/{name}", answer=Model)
 
 
-def versions(name: str, limit: int, after: str | None) -> Call[Page[Version]]:
-    """A page of a model's versions."""
+def versions(name: str, *, limit: int = 500, after: str | None = None) -> Call[Page[Version]]:
+    """A page of a model's versions, the oldest first."""
     return Call(method="GET", path=f"/models/{name}/versions", answer=Page[Version], params=_page(limit, after))
 
 
-def weights(name: str, number: int) -> Call[bytes]:
-    """The weights of a version."""
-    return Call(method="GET", path=f"/models/{name}/versions/{number}/weights", answer=bytes)
+def weights(name: str, version: int) -> Call[bytes]:
+    """The weights of a version, as safetensors."""
+    return Call(method="GET", path=f"/models/{name}/versions/{version}/weights", answer=bytes)
 
 
-def add_version(name: str, content: bytes) -> Call[Version]:
-    """Weights from elsewhere."""
-    return Call(method="POST", path=f"/models/{name}/versions", answer=Version, content=content, key=str(uuid4()))
+def add_version(name: str, weights: bytes) -> Call[Version]:
+    """Weights from elsewhere: a candidate, to be promoted."""
+    return Call(method="POST", path=f"/models/{name}/versions", answer=Version, content=weights, key=str(uuid4()))
 
 
-def promote(name: str, number: int, force: bool) -> Call[Version]:
-    """Serve a version."""
-    body = {"version": number, "force": force}
+def promote(name: str, version: int, *, force: bool = False) -> Call[Version]:
+    """Serve a version if the gate lets it pass; ``force``: in any case."""
+    body = {"version": version, "force": force}
     return Call(method="POST", path=f"/models/{name}/promote", answer=Version, body=body, key=str(uuid4()))
 
 
 def rollback(name: str) -> Call[Version]:
-    """Serve the version before."""
+    """Serve the version that was served before."""
     return Call(method="POST", path=f"/models/{name}/rollback", answer=Version, key=str(uuid4()))
 
 
@@ -106,10 +111,10 @@ def ingest(store: str, inputs: ArrayLike, known: Known) -> Call[Added]:
     return Call(method="POST", path=f"/stores/{store}/samples", answer=Added, content=pack_samples(head, values))
 
 
-def label(store: str, labels: Mapping[str, int]) -> Call[dict[str, Any]]:
-    """Tell what was true, by the samples' ids."""
+def label(store: str, labels: Mapping[str, int]) -> Call[list[str]]:
+    """Tell what was true of samples, by their ids; those that the store does not have."""
     body = {"labels": [{"id": id, "actual": int(actual)} for id, actual in labels.items()]}
-    return Call(method="PATCH", path=f"/stores/{store}/samples", answer=dict[str, Any], body=body)
+    return Call(method="PATCH", path=f"/stores/{store}/samples", answer=_Labelled, part="unknown", body=body)
 
 
 def predict(name: str, inputs: ArrayLike) -> Call[Prediction]:
@@ -122,8 +127,8 @@ def predict(name: str, inputs: ArrayLike) -> Call[Prediction]:
 # -- updates and triggers ---------------------------------------------------------------------------------------------
 
 
-def update_model(name: str, why: str) -> Call[Update]:
-    """Update a model now."""
+def update_model(name: str, why: str = "asked for by hand") -> Call[Update]:
+    """Update a model now, whatever its triggers say."""
     return Call(method="POST", path=f"/models/{name}/update", answer=Update, body={"why": why}, key=str(uuid4()))
 
 
@@ -132,31 +137,31 @@ def update(number: int) -> Call[Update]:
     return Call(method="GET", path=f"/updates/{number}", answer=Update)
 
 
-def updates(name: str, limit: int, after: str | None) -> Call[Page[Update]]:
+def updates(name: str, *, limit: int = 500, after: str | None = None) -> Call[Page[Update]]:
     """A page of a model's updates, the newest first."""
     return Call(method="GET", path=f"/models/{name}/updates", answer=Page[Update], params=_page(limit, after))
 
 
-def create_trigger(name: str, kind: str, settings: Mapping[str, Any]) -> Call[TriggerRow]:
-    """A new trigger of a model."""
-    body = {"model": name, "kind": kind, "settings": dict(settings)}
+def create_trigger(model: str, kind: str, /, **settings: Any) -> Call[TriggerRow]:
+    """A trigger of a model, by its kind and that kind's settings."""
+    body = {"model": model, "kind": kind, "settings": settings}
     return Call(method="POST", path="/triggers", answer=TriggerRow, body=body, key=str(uuid4()))
 
 
-def triggers(name: str | None, limit: int, after: str | None) -> Call[Page[TriggerRow]]:
+def triggers(model: str | None = None, *, limit: int = 500, after: str | None = None) -> Call[Page[TriggerRow]]:
     """A page of triggers, of one model or of all."""
-    params = _page(limit, after) | ({} if name is None else {"model": name})
+    params = _page(limit, after) | ({} if model is None else {"model": model})
     return Call(method="GET", path="/triggers", answer=Page[TriggerRow], params=params)
 
 
 def delete_trigger(number: int) -> Call[None]:
-    """Delete a trigger."""
+    """Delete a trigger with its signal."""
     return Call(method="DELETE", path=f"/triggers/{number}")
 
 
-def signal(number: int, limit: int, after: str | None) -> Call[Page[Signal]]:
-    """A page of what a trigger saw."""
-    return Call(method="GET", path=f"/triggers/{number}/signal", answer=Page[Signal], params=_page(limit, after))
+def signal(trigger: int, *, limit: int = 500, after: str | None = None) -> Call[Page[Signal]]:
+    """A page of what a trigger saw, the oldest first; it fires at 1."""
+    return Call(method="GET", path=f"/triggers/{trigger}/signal", answer=Page[Signal], params=_page(limit, after))
 
 
 def _page(limit: int, after: str | None) -> dict[str, Any]:

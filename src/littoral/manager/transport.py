@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from inspect import Parameter, signature
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from littoral.errors import LittoralError, MissingExtra
 from littoral.manager.answers import StreamReader
 from littoral.manager.calls import Call
 from littoral.manager.parcels import BINARY
+from littoral.manager.streams import Stream
+
+M = TypeVar("M", bound=Callable[..., Any])
 
 _TIMEOUT_S = 150.0  # plans take up to two minutes
 
@@ -41,14 +46,23 @@ def request_of(call: Call[Any]) -> dict[str, Any]:
     return request if call.body is None else {**request, "json": call.body}
 
 
-def resuming(reader: StreamReader) -> dict[str, str]:
-    """The header that goes on after the last event seen."""
-    return {} if reader.last is None else {"Last-Event-ID": reader.last}
+def opening(stream: Stream[Any], reader: StreamReader) -> dict[str, Any]:
+    """The request that opens a stream, after the last event that was seen. It says every 15 s that it lives."""
+    request = request_of(stream.call)
+    headers = {} if reader.last is None else {"Last-Event-ID": reader.last}
+    return {**request, "headers": headers, "timeout": httpx_().Timeout(60.0)}
 
 
-def patience() -> Any:
-    """With a stream: it says at least every 15 s that it lives."""
-    return httpx_().Timeout(60.0)
+def described(method: M, make: Callable[..., Call[Any]]) -> M:
+    """A client's method with the name, the parameters and the docstring of the function that makes its calls."""
+    method.__name__ = method.__qualname__ = make.__name__
+    method.__doc__ = make.__doc__
+    told = signature(make)
+    me = Parameter("self", Parameter.POSITIONAL_ONLY)
+    answer = get_args(get_type_hints(make)["return"])[0]
+    shown = told.replace(parameters=[me, *told.parameters.values()], return_annotation=answer)
+    method.__signature__ = shown  # type: ignore[attr-defined]
+    return method
 
 
 def unreachable(url: object, error: Exception) -> LittoralError:

@@ -18,6 +18,7 @@ from littoral.planning.instance import Array, Floats, Ints, Placement
 from littoral.planning.paces import Setting
 
 _HALVINGS = 40
+_FEW = 32  # nodes: plain numbers are quicker than arrays of so few
 
 
 class DescribedPerformance:
@@ -40,13 +41,11 @@ class DescribedPerformance:
     def update_seconds(self, nodes: Ints, batches: Array, servers: Placement) -> Floats:
         alone, port_s = self._exchange(servers)
         cycle = batches * self.compute_seconds(nodes, batches) + alone[nodes]
-        low, high = np.zeros(cycle.shape[:-1]), np.full(cycle.shape[:-1], port_s * (cycle.shape[-1] + 1))
-        for _ in range(_HALVINGS if port_s else 0):
-            wait = (low + high) / 2
-            busy = np.minimum(port_s * (1.0 / (cycle + wait[..., None])).sum(axis=-1), 1 - 1e-9)
-            longer = port_s * busy / (2 * (1 - busy)) > wait
-            low, high = np.where(longer, wait, low), np.where(longer, high, wait)
-        return np.asarray(alone[nodes] + high[..., None] if port_s else alone[nodes] + np.zeros_like(cycle))
+        if not port_s:
+            return np.asarray(alone[nodes] + np.zeros_like(cycle))
+        if cycle.ndim == 1 and len(cycle) <= _FEW:
+            return np.asarray(alone[nodes] + _wait(cycle.tolist(), port_s))
+        return np.asarray(alone[nodes] + _waits(cycle, port_s)[..., None])
 
     def largest_batch(self, nodes: Ints) -> Ints:
         return self._largest[nodes].astype(np.int64)
@@ -75,6 +74,33 @@ class DescribedPerformance:
     def _port(self, place: str, size: float) -> float:
         device = self._setting.continuum.device(place)
         return max((size / port.mean() for port in (device.uplink, device.downlink) if port is not None), default=0.0)
+
+
+def _wait(cycles: Sequence[float], port_s: float) -> float:
+    """At a server's port, for workers of such cycles without it: halved down to, for it shrinks what causes it."""
+    low, high = 0.0, port_s * (len(cycles) + 1)
+    for _ in range(_HALVINGS):
+        wait = (low + high) / 2
+        arrivals = 0.0
+        for cycle in cycles:
+            arrivals += 1.0 / (cycle + wait)
+        busy = min(port_s * arrivals, 1 - 1e-9)
+        if port_s * busy / (2 * (1 - busy)) > wait:
+            low = wait
+        else:
+            high = wait
+    return high
+
+
+def _waits(cycles: Floats, port_s: float) -> Floats:
+    """The same for many crews at once, each a row."""
+    low, high = np.zeros(cycles.shape[:-1]), np.full(cycles.shape[:-1], port_s * (cycles.shape[-1] + 1))
+    for _ in range(_HALVINGS):
+        wait = (low + high) / 2
+        busy = np.minimum(port_s * (1.0 / (cycles + wait[..., None])).sum(axis=-1), 1 - 1e-9)
+        longer = port_s * busy / (2 * (1 - busy)) > wait
+        low, high = np.where(longer, wait, low), np.where(longer, high, wait)
+    return high
 
 
 def _latencies(setting: Setting, devices: Sequence[str]) -> Floats:
