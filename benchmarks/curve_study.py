@@ -12,7 +12,8 @@ from pathlib import Path
 
 from curve_recording import Setting
 from littoral.supervisor import CONSECUTIVE
-from littoral.watching.accuracy import FEWEST, AccuracyMonitor, Forecast
+from littoral.watching.accuracy import AccuracyMonitor, Forecast
+from littoral.watching.learning_curves import FEWEST
 from trials import known
 
 SHARES = (0.25, 0.5, 0.75)  # of the training that was needed: when forecasts are looked at

@@ -4,9 +4,9 @@
     python benchmarks/live_experiments.py table FILE...
 
 Per experiment all devices are stressed at random, and their states and their apps' latencies are measured; each solver
-plans an epoch from these states; each epoch is run under the same stress, with the apps beside it, and once only where
-solvers agree on shards and batches. Lateness is counted in both windows, with training and without. A line per
-experiment is appended to FILE; one that is there is not run.
+plans an epoch from these states; each epoch is run under the same stress, with the apps beside it, in random order, and
+once only where solvers agree on shards and batches. Lateness is counted in both windows, with training and without. A
+line per experiment is appended to FILE; one that is there is not run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from littoral.errors import Infeasible, RunFailed
+from littoral.errors import Infeasible, InputError, RunFailed
 from littoral.events import Computed
 from littoral.experiments import SOLVERS, Setting, cluster
 from littoral.job import Job, load_job
@@ -69,14 +69,14 @@ class Trials:
         instance = replace(instance, samples=self._task.footprint().samples)
         run: dict[tuple[Any, ...], dict[str, Any]] = {}
         row: dict[str, Any] = {"number": number, "alone": late, "solvers": {}}
-        for name, solve in SOLVERS.items():
+        for name in np.random.default_rng(number).permutation(list(SOLVERS)).tolist():  # speeds drift
             try:
-                scheme = solve(instance)
+                scheme = SOLVERS[name](instance)
                 same = tuple(scheme.shards), tuple(scheme.batches)
                 if same not in run:
                     run[same] = self._epoch(point, scheme)
                 row["solvers"][name] = run[same] | {"predicted_s": scheme.epoch_s}
-            except (Infeasible, RunFailed) as error:
+            except (Infeasible, InputError, RunFailed) as error:  # what Algorithm 1 prints need not be a plan
                 row["solvers"][name] = {"error": str(error)}
             print(number, name, row["solvers"][name], flush=True)
         return row | {"runs": len(run)}

@@ -38,7 +38,7 @@ ORDER = [
     ["incremental"],
     ["supervisor"],
     ["worlds"],
-    ["profiling.keeper", "profiling.stress"],
+    ["profiling.keeper", "profiling.pacer", "profiling.stress"],
     ["journal", "result"],
     ["rundir"],
     ["run", "rehearsal", "deciding"],

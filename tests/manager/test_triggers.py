@@ -151,7 +151,7 @@ def test_an_alarm_is_followed_up_when_the_training_window_is_new() -> None:
         ("expected-gain", {"usd_per_point_day": float("nan")}, "is nan; give a finite number"),
         ("count", {"samples": 5, "debounce_s": -1}, ">= 0"),
         ("drift", {"follow_up": -1}, ">= 0"),
-        ("count", {"samples": 5, "follow_up": 1}, "unknown field `follow_up`"),
+        ("count", {"samples": 5, "follow_up": 1}, "count: unknown key 'follow_up'"),
     ],
 )
 def test_bad_settings_are_refused(kind: str, settings: dict[str, Any], said: str) -> None:

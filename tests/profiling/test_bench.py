@@ -11,7 +11,7 @@ import pytest
 from littoral.continuum.app import App
 from littoral.errors import InputError, RunFailed
 from littoral.profiling.appbench import AppBench
-from littoral.profiling.bench import Bench, Windows
+from littoral.profiling.bench import ENOUGH_STEPS, Bench, Windows
 from littoral.profiling.design import Point
 from littoral.profiling.stressors import Stress
 from littoral.testing import small_continuum, small_job
@@ -66,5 +66,6 @@ def test_a_point_on_emulated_devices(machine: None, forge: Forge) -> None:
     assert (rows["w-1"].batch, rows["w-1"].workers, rows["w-1"].batch_sum, rows["w-1"].batch_max) == (4, 2, 12, 8)
     assert rows["w-1"].before.cpu > rows["w-2"].before.cpu + 0.2  # the stressed one is busier
     assert rows["w-2"].during.cpu > rows["w-2"].before.cpu + 0.05  # and training makes anybody busier
-    assert all(row.compute_s > 0 and row.update_s > 0 and row.steps >= 4 for row in rows.values())
+    assert all(row.compute_s > 0 and row.update_s > 0 and row.steps >= ENOUGH_STEPS for row in rows.values())
+    assert all(row.before.pace and row.during.pace and row.server.pace for row in rows.values())
     assert [(row.app, row.device) for row in measured.apps] == [("busy", "w-1")] * 2  # without training and with

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from littoral.errors import InputError
 from littoral.testing import simulate, small_job
-from littoral.watching.accuracy import FEWEST, AccuracyMonitor, Floats
+from littoral.watching.accuracy import AccuracyMonitor
+from littoral.watching.learning_curves import FEWEST, Floats
 
 Curve = Callable[[Floats], Floats]
 

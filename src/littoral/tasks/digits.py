@@ -53,8 +53,14 @@ def _table() -> Any:
     library = find_spec("sklearn")
     if library is None or not library.submodule_search_locations:
         raise MissingExtra("scikit-learn", "train", "the task digits")
-    with gzip.open(Path(library.submodule_search_locations[0], "datasets", "data", "digits.csv.gz"), "rt") as file:
-        return np.loadtxt(file, delimiter=",")
+    file = Path(library.submodule_search_locations[0], "datasets", "data", "digits.csv.gz")
+    if not file.exists():  # another version of the library keeps it elsewhere
+        from sklearn.datasets import load_digits
+
+        digits = load_digits()
+        return np.column_stack([digits.data, digits.target])
+    with gzip.open(file, "rt") as lines:
+        return np.loadtxt(lines, delimiter=",")
 
 
 TASK = Digits

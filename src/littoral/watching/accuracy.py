@@ -1,10 +1,7 @@
 """Deep-Edge's accuracy monitor: how many epochs are still worth it, re-estimated after every evaluation.
 
-Three shapes are fitted to the accuracies so far: a power law, an exponential and a logistic curve. Each is a sum of
-two known functions once one or two of its parameters are given, so all are solved on a grid of these in one go, the
-recent third of the points weighing most (Optimus, EuroSys 2018). A shape is believed as much as it foretold the last
-fifth of the points from the others. What may follow is drawn from fits to resampled residuals, each of a shape chosen
-by belief; on these futures, and with the noise of late, rests how many epochs are foretold and how sure that is.
+What may follow is drawn from learning curves fitted to resampled residuals, each of a shape chosen by how far it is
+believed; on these futures, and with the noise of late, rests how many epochs are foretold and how sure that is.
 """
 
 from __future__ import annotations
@@ -16,22 +13,15 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from littoral.errors import InputError
+from littoral.watching.learning_curves import FEWEST, SHAPES, Floats, fit, trust
 
-Floats = NDArray[np.float64]
-
-FEWEST = 3  # evaluations before anything is said: as many as a curve has parameters
 RESAMPLED = 100  # futures: with fewer, chance moves a stop by epochs
 LEVEL = 0.9  # how often the end should lie in the interval: what users expect of one
-_NOISE = 0.002  # of an accuracy: shapes that are closer are as good as each other, the validation set tells no more
-_RECENT = 4.0  # times what a third of the points weighs, the next weighs: the first epochs follow another law
 _PARAMETERS = 3  # that a fit bends to the noise: as much is missing from its residuals
 _NOISY = 5  # residuals at least that noise is drawn from: fewer say little of it
 _PATIENT = 0.3  # of the epochs left (of half of all, later) must bring no gain: a stop that saves more needs more proof
 _EARLIEST = 0.9  # of the futures count for what is foretold: the last ones just run until the user's maximum
 _FURTHEST = 400  # evaluations that are looked ahead at most: more would cost time and change nothing
-_SPEEDS = np.geomspace(0.02, 8.0, 40)  # of powers and exponentials: from almost a line to one step
-_STEEPNESS = np.geomspace(0.1, 4.0, 32)  # of logistic curves, likewise
-_MIDDLES = np.linspace(-0.5, 2.0, 76)  # of these, in epochs so far: the steepest part is over, or is to come
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,13 +116,13 @@ class AccuracyMonitor:
     def _futures(self, ahead: Floats) -> tuple[Floats, float]:
         """Accuracies that may follow, one row each, beginning with the present one; and the last one of the fit."""
         k, y = np.array(self.epochs), np.array(self.accuracies)
-        trust, rng = _trust(k, y), np.random.default_rng((self.seed, len(k)))
-        fits = [_fit(name, k, y[None]) for name in SHAPES]
-        fitted, final = (trust @ [fit.at(epochs)[0] for fit in fits] for epochs in (k, ahead[-1:]))
+        belief, rng = trust(k, y), np.random.default_rng((self.seed, len(k)))
+        fits = [fit(name, k, y[None]) for name in SHAPES]
+        fitted, final = (belief @ [fit.at(epochs)[0] for fit in fits] for epochs in (k, ahead[-1:]))
         residuals = (y - fitted) * np.sqrt(len(k) / max(1, len(k) - _PARAMETERS))
         again = np.clip(fitted + rng.choice(residuals, (self.resampled, len(k))), 0.0, 1.0)
-        parts = np.split(again, np.cumsum(rng.multinomial(self.resampled, trust))[:-1])
-        trends = np.concatenate([_fit(name, k, part).at(ahead) for name, part in zip(SHAPES, parts, strict=True)])
+        parts = np.split(again, np.cumsum(rng.multinomial(self.resampled, belief))[:-1])
+        trends = np.concatenate([fit(name, k, part).at(ahead) for name, part in zip(SHAPES, parts, strict=True)])
         recent = residuals[-max(_NOISY, len(k) // 3) :]  # noise shrinks as training settles
         futures = trends + rng.choice(recent, trends.shape)
         futures[:, 0] = y[-1]
@@ -174,84 +164,3 @@ def _typical(ends: Floats) -> float:
     """The geometric mean of most ends: some are soon and some late, and a median would jump between these."""
     earliest = np.sort(ends)[: int(np.ceil(_EARLIEST * len(ends)))]
     return float(np.clip(np.exp(np.log(earliest).mean()), ends.min(), ends.max()))
-
-
-# -- fitting ------------------------------------------------------------------------------------------------------
-
-SHAPES = ("power", "exponential", "logistic")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curves:
-    """Curves of one shape, one per row: ``level + rise * basis``, the basis by its parameters."""
-
-    name: str
-    level: Floats
-    rise: Floats
-    parameters: Floats
-
-    def at(self, epochs: Floats) -> Floats:
-        """Accuracies, inside what is possible."""
-        basis = _basis(self.name, self.parameters, epochs)
-        return np.asarray(np.clip(self.level[:, None] + self.rise[:, None] * basis, 0.0, 1.0))
-
-
-def _basis(name: str, parameters: Floats, epochs: Floats) -> Floats:
-    """Of every row of parameters, the function of the epochs that rises to the level."""
-    k = np.maximum(epochs, 1e-3)
-    if name == "power":
-        return np.asarray(-(k ** -parameters[:, :1]))
-    if name == "exponential":
-        return np.asarray(-np.exp(-parameters[:, :1] * k))
-    return np.asarray(1.0 / (1.0 + np.exp(np.clip(-parameters[:, :1] * (k - parameters[:, 1:]), -60, 60))))
-
-
-def _grid(name: str, epochs: Floats) -> Floats:
-    if name != "logistic":
-        return _SPEEDS[:, None] / (1.0 if name == "power" else max(1.0, epochs[-1] / 8))
-    steep, middle = np.meshgrid(_STEEPNESS / max(1.0, epochs[-1] / 8), _MIDDLES * epochs[-1])
-    return np.stack([steep.ravel(), middle.ravel()], axis=1)
-
-
-def _weights(count: int) -> Floats:
-    return np.asarray(_RECENT ** np.minimum(2, 3 * np.arange(count) // count))
-
-
-def _fit(name: str, epochs: Floats, accuracies: Floats) -> Curves:
-    """The best curve of a shape for every row of accuracies; levels are at most 1, and no curve falls."""
-    parameters, weights = _grid(name, epochs), _weights(len(epochs))
-    basis = _basis(name, parameters, epochs)
-    level, rise = _lines(basis, accuracies, weights, free=name != "logistic")
-    x, xx, xy = (basis @ weights)[:, None], ((basis**2) @ weights)[:, None], (basis * weights) @ accuracies.T
-    # The squared deviation, less what is the same for all parameters.
-    errors = level * (level * weights.sum() + 2 * (rise * x - accuracies @ weights)) + rise * (rise * xx - 2 * xy)
-    chosen = errors.argmin(axis=0), np.arange(len(accuracies))
-    return Curves(name=name, level=level[chosen], rise=rise[chosen], parameters=parameters[chosen[0]])
-
-
-def _lines(basis: Floats, accuracies: Floats, weights: Floats, *, free: bool) -> tuple[Floats, Floats]:
-    """Least squares of ``level + rise * basis``: (parameters, rows) each. Not ``free``: the level is 0."""
-    total = weights.sum()
-    xx, xy = (basis**2) @ weights, (basis * weights) @ accuracies.T
-    if not free:
-        rise = np.clip(xy / np.maximum(xx, 1e-12)[:, None], 0.0, 1.0)
-        return np.zeros_like(rise), rise
-    x, y = (basis @ weights / total)[:, None], (accuracies @ weights / total)[None]
-    spread = np.maximum(xx[:, None] / total - x**2, 1e-12)
-    rise = np.maximum((xy / total - x * y) / spread, 0.0)
-    level = y - rise * x
-    over = level > 1.0  # the curve through level 1 that fits best
-    capped = np.maximum(-((basis * weights) @ (1.0 - accuracies).T) / np.maximum(xx, 1e-12)[:, None], 0.0)
-    return np.where(over, 1.0, level), np.where(over, capped, rise)
-
-
-def _trust(epochs: Floats, accuracies: Floats) -> Floats:
-    """What each shape's word is worth: less, the worse it foretells the last fifth of the points (or fits, if few)."""
-    count = len(epochs)
-    seen = count - max(1, count // 5) if count >= 2 * FEWEST else count
-    errors = []
-    for name in SHAPES:
-        off = _fit(name, epochs[:seen], accuracies[None, :seen]).at(epochs)[0] - accuracies
-        errors.append(np.mean(off[seen:] ** 2) if seen < count else np.mean(off**2))
-    worth = 1.0 / (np.array(errors) + _NOISE**2) ** 2
-    return np.asarray(worth / worth.sum())

@@ -1,11 +1,16 @@
 """Which device gets how much of the machine."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from littoral.continuum.continuum import Continuum
 from littoral.continuum.load import parse_continuum
 from littoral.errors import InputError
-from littoral.worlds.lab.quotas import cpu_quotas
+from littoral.worlds.lab.lab import Lab, missing_parts
+from littoral.worlds.lab.quotas import cpu_quotas, own_cores
 
 
 def devices(*rows: str) -> Continuum:
@@ -54,3 +59,21 @@ def test_speeds_in_different_measures_are_not_compared() -> None:
     with pytest.raises(InputError, match=r"'d0' has a step time and 'd1' a speed.*cpu: 0.4"):
         cpu_quotas(devices(FAST, "speed: 10 GFLOP/s"), cores=2)
     assert cpu_quotas(devices(f"{FAST}, cpu: 0.9", "speed: 10 GFLOP/s"), cores=2)["d1"] == pytest.approx(0.9)
+
+
+def test_cores_of_ones_own_leave_one_for_the_lab() -> None:
+    assert own_cores({"a": 1.0, "b": 0.25}, [2, 3, 5]) == {"a": (2,), "b": (3,)}
+    with pytest.raises(InputError, match=r"need 2 cores of their own and one for the lab, of 2; .*--pin"):
+        own_cores({"a": 1.0, "b": 0.25}, [0, 1])
+
+
+@pytest.mark.skipif(bool(missing_parts()) or len(os.sched_getaffinity(0)) < 2, reason="needs a lab and two cores")
+def test_a_pinned_device_stays_on_its_core() -> None:
+    with Lab.up(devices(f"{FAST}, cpu: 0.3"), pin=True) as lab:
+        place = lab.place("d0")
+        code = (
+            "import os; from littoral.worlds.lab.places import Place, enter; "
+            f"enter({place!r}); print(os.sched_getaffinity(0))"
+        )
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.strip() == str({min(os.sched_getaffinity(0))})

@@ -9,36 +9,19 @@ from pydantic import TypeAdapter, ValidationError
 
 from littoral.document import suggest
 from littoral.errors import InputError
-from littoral.manager.gate import Gate
-from littoral.manager.inputs import kind_of
-from littoral.manager.jobs import RunOptions
 from littoral.manager.manager import Manager
-from littoral.manager.model_checks import check_update_job, checked_task, made_task
 from littoral.manager.model_files import KEYS
-from littoral.manager.model_records import Model, Training
-from littoral.manager.routes.models import ModelAsked
-from littoral.manager.routes.stores import settings
-from littoral.manager.stores import Retention
+from littoral.manager.model_records import Model
+from littoral.manager.routes.models import ModelAsked, new_model
 
 _ASKED = TypeAdapter(ModelAsked)
 
 
 def make_model(manager: Manager, document: Mapping[str, Any], by: str) -> Model:
     """Keep a model without a version, and its store if it names none."""
-    asked, life, now = _asked(document), manager.life, manager.now()
-    gate, training = settings(asked.gate, Gate, "gate"), _training(manager, asked)
-    task, options = checked_task(manager, asked.task)
-    retention = settings(asked.retention, Retention, "retention")
-    kind = None if asked.store else kind_of(made_task(task, options), asked.input)
+    keep = new_model(manager, _asked(document), by)
     with manager.database.write() as connection:
-        if kind is not None:
-            life.stores.create(connection, asked.name, kind, retention, now)
-        model = life.registry.create(
-            connection, asked.name, task, options, store=asked.store or asked.name, gate=gate, training=training,
-            now=now,
-        )  # fmt: skip
-        manager.events.append(connection, "model.created", f"models/{asked.name}", {"by": by})
-    return model
+        return keep(connection)
 
 
 def _asked(document: Mapping[str, Any]) -> ModelAsked:
@@ -50,10 +33,3 @@ def _asked(document: Mapping[str, Any]) -> ModelAsked:
         first = error.errors()[0]
         key = str(first["loc"][0])
         raise InputError(f"{key}: {first['msg']}", remedy="see /openapi.json for what is expected", key=key) from error
-
-
-def _training(manager: Manager, asked: ModelAsked) -> Training:
-    training: Training = settings(asked.training, Training, "training")
-    settings(training.options, RunOptions, "training.options")
-    check_update_job(manager, training.job)
-    return training

@@ -42,6 +42,7 @@ class LoadTold:
     network_bytes_per_s: Rate = 0.0
     memory_bytes_per_s: Rate = 0.0
     celsius: Annotated[float | None, Field(ge=-100, le=1000, allow_inf_nan=False)] = None
+    pace: Rate | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

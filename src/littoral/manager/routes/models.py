@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from sqlite3 import Connection
 from typing import Annotated, Any
@@ -83,22 +84,8 @@ def router(manager: Manager) -> APIRouter:
         known = manager.idempotency.known(asked)
         if known is not None:
             return known
-        gate, training = settings(body.gate, Gate, "gate"), _training(manager, body.training)
-        task, options = checked_task(manager, body.task)
-
-        def keep(connection: Connection) -> dict[str, Any]:
-            store = body.store or body.name
-            if body.store is None:
-                retention = settings(body.retention, Retention, "retention")
-                kind = kind_of(made_task(task, options), body.input)
-                life.stores.create(connection, store, kind, retention, manager.now())
-            model = registry.create(
-                connection, body.name, task, options, store=store, gate=gate, training=training, now=manager.now()
-            )
-            manager.events.append(connection, "model.created", f"models/{body.name}", {"by": by.name})
-            return asdict(record(model))
-
-        return manager.idempotency.once(asked, keep)
+        keep = new_model(manager, body, by.name)
+        return manager.idempotency.once(asked, lambda connection: asdict(record(keep(connection))))
 
     @routes.get("/models/{name}")
     def get_model(name: Name, by: Viewer) -> ModelRecord:
@@ -135,6 +122,27 @@ def record(model: Model) -> ModelRecord:
         gate=msgspec.to_builtins(model.gate), training=msgspec.to_builtins(model.training), current=model.current,
         created=model.created,
     )  # fmt: skip
+
+
+def new_model(manager: Manager, asked: ModelAsked, by: str) -> Callable[[Connection], Model]:
+    """Check what is asked for; what is returned keeps the model, without a version, and its store if it names none."""
+    life, now = manager.life, manager.now()
+    gate, training = settings(asked.gate, Gate, "gate"), _training(manager, asked.training)
+    task, options = checked_task(manager, asked.task)
+    retention = settings(asked.retention, Retention, "retention")
+    kind = None if asked.store else kind_of(made_task(task, options), asked.input)
+
+    def keep(connection: Connection) -> Model:
+        if kind is not None:
+            life.stores.create(connection, asked.name, kind, retention, now)
+        model = life.registry.create(
+            connection, asked.name, task, options, store=asked.store or asked.name, gate=gate, training=training,
+            now=now,
+        )  # fmt: skip
+        manager.events.append(connection, "model.created", f"models/{asked.name}", {"by": by})
+        return model
+
+    return keep
 
 
 def _training(manager: Manager, given: Document) -> Training:

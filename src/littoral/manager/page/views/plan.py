@@ -90,19 +90,11 @@ def run(visit: Visit, fields: Fields) -> Said:
     """Run a plan of this page for the job that it was made for."""
     manager = visit.manager
     record, options = manager.plans.get(number_in(fields, "plan")), options_of(fields)
-    given = manager.jobs.check(relative(record.job))
+    given = manager.jobs.check(record.job)
     with manager.database.write() as connection:
         _, made = manager.jobs.submit(connection, given, options, plan=record.plan)
     manager.launcher.wake()
     return Said("", go=f"/runs/{made.number}")
-
-
-def relative(job: dict[str, Any]) -> dict[str, Any]:
-    """A kept job's document as it was given: its task's folder by name."""
-    task = job.get("task")
-    if not isinstance(task, dict) or "folder" not in task:
-        return job
-    return {**job, "task": {**task, "folder": str(task["folder"]).rsplit("/", 1)[-1]}}
 
 
 VIEW = View(path="/plans/{number}", title="Plan", show=show, acts={"run": run}, under="plans", every_s=10.0)
