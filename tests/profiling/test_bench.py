@@ -10,8 +10,9 @@ import pytest
 
 from littoral.continuum.app import App
 from littoral.errors import InputError, RunFailed
+from littoral.events import Computed
 from littoral.profiling.appbench import AppBench
-from littoral.profiling.bench import ENOUGH_STEPS, Bench, Windows
+from littoral.profiling.bench import ENOUGH_STEPS, FEWEST_STEPS, Bench, Windows, stretch
 from littoral.profiling.design import Point
 from littoral.profiling.stressors import Stress
 from littoral.testing import small_continuum, small_job
@@ -48,6 +49,14 @@ def test_an_app_that_is_not_there_is_refused_before_anything_starts() -> None:
         AppBench(replace(BUSY, run="no_such_app"), "w-1", None).__enter__()
 
 
+def test_a_window_is_longer_for_whoever_makes_few_steps() -> None:
+    def steps(count: int) -> list[Computed]:
+        return [Computed(t=i + 0.9, node="w", start=float(i), samples=1, epoch=0, loss=None) for i in range(count)]
+
+    assert stretch({"a": steps(ENOUGH_STEPS + 3), "b": steps(ENOUGH_STEPS + 4)}, opened=3.0) == 1
+    assert stretch({"a": steps(ENOUGH_STEPS + 2), "b": steps(ENOUGH_STEPS + 4)}, opened=3.0) > 1
+
+
 @pytest.mark.skipif(bool(missing_parts()), reason=f"no lab here: {', '.join(missing_parts())}")
 def test_a_point_on_emulated_devices(machine: None, forge: Forge) -> None:
     continuum = replace(small_continuum([100.0, 100.0]), apps=(BUSY,))
@@ -66,6 +75,6 @@ def test_a_point_on_emulated_devices(machine: None, forge: Forge) -> None:
     assert (rows["w-1"].batch, rows["w-1"].workers, rows["w-1"].batch_sum, rows["w-1"].batch_max) == (4, 2, 12, 8)
     assert rows["w-1"].before.cpu > rows["w-2"].before.cpu + 0.2  # the stressed one is busier
     assert rows["w-2"].during.cpu > rows["w-2"].before.cpu + 0.05  # and training makes anybody busier
-    assert all(row.compute_s > 0 and row.update_s > 0 and row.steps >= ENOUGH_STEPS for row in rows.values())
+    assert all(row.compute_s > 0 and row.update_s > 0 and row.steps >= FEWEST_STEPS for row in rows.values())
     assert all(row.before.pace and row.during.pace and row.server.pace for row in rows.values())
     assert [(row.app, row.device) for row in measured.apps] == [("busy", "w-1")] * 2  # without training and with

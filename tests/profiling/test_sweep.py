@@ -20,7 +20,7 @@ from littoral.profiling.design import MOST_CPU, Point, Space, least_known, point
 from littoral.profiling.kinds import kinds_of
 from littoral.profiling.profile import Profile, load, save
 from littoral.profiling.stressors import Stress
-from littoral.profiling.sweep import EVENLY, begun, check_room, server_of, space_of, sweep
+from littoral.profiling.sweep import AGAIN, EVENLY, begun, check_room, server_of, space_of, sweep
 from littoral.testing import small_job
 
 CAMERAS = Path(__file__).parents[2] / "examples" / "three-cameras" / "job.yaml"
@@ -125,11 +125,12 @@ def test_rows_of_half_a_point_are_dropped(tmp_path: Path) -> None:
 
 def test_after_the_even_points_doubts_choose(tmp_path: Path) -> None:
     bench = FakeBench()
-    swept(bench, tmp_path, EVENLY + 5)
+    swept(bench, tmp_path, EVENLY + AGAIN)
     assert bench.asked[:EVENLY] == list(range(1, EVENLY + 1))
     assert bench.asked[EVENLY] in bench.asked[:EVENLY]  # once more, to know what cannot be learned
     chosen = bench.asked[EVENLY + 1 :]
-    assert min(chosen) > EVENLY and len(set(chosen)) == 4 and chosen != list(range(EVENLY + 1, EVENLY + 5))
+    assert min(chosen) > EVENLY and len(set(chosen)) == AGAIN - 1
+    assert chosen != list(range(EVENLY + 1, EVENLY + AGAIN))
 
 
 def test_a_folder_of_another_task_is_refused(tmp_path: Path) -> None:

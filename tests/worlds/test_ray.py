@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -205,4 +206,6 @@ def test_a_post_that_dies_is_named(cloud: Cloud) -> None:
         post = RayPost(cluster, device, [], 0)
         with pytest.raises(RunFailed, match="w-1 is out of reach"), post:
             ray_module().kill(post._actor)
-            post.state(0.0, 1.0, None)
+            for _ in range(200):  # dying takes a moment
+                post._ask("now")
+                time.sleep(0.05)

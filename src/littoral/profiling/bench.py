@@ -175,7 +175,7 @@ class Bench:
                     stack.enter_context(self.stressed(point))
                     opened = time.monotonic() - offset + self._windows.skip_s
                 told = min((seen[-1].t for seen in steps.values() if seen), default=0.0)  # a little after it was made
-                if told >= opened + seconds * self._stretch(steps, opened) or event.t >= opened + _PATIENCE * seconds:
+                if told >= opened + seconds * stretch(steps, opened) or event.t >= opened + _PATIENCE * seconds:
                     break
         end = max(told, opened + seconds)
         inside = {name: [step for step in seen if opened <= step.start and step.t <= end]
@@ -184,11 +184,6 @@ class Bench:
             if len(seen) < FEWEST_STEPS:
                 raise RunFailed(f"device {name!r} made {len(seen)} steps of {point.batches[name]} samples only")
         return inside, (offset + opened, offset + end)
-
-    def _stretch(self, steps: Mapping[str, Sequence[Computed]], opened: float) -> float:
-        """Windows to train for: one, or more while somebody has made too few steps to tell a mean."""
-        fewest = min(len(seen) - bisect_left(seen, opened, key=lambda step: step.start) for seen in steps.values())
-        return 1.0 if fewest >= ENOUGH_STEPS else _LONGEST
 
     def _speed(self, point: Point, factor: float) -> None:
         if self._ground.lab is not None:
@@ -233,3 +228,9 @@ class Bench:
             for (app, device), latencies in self.latencies(window).items()
             if device in states and latencies
         ]  # fmt: skip
+
+
+def stretch(steps: Mapping[str, Sequence[Computed]], opened: float) -> float:
+    """Windows to train for: one, or more while somebody has made too few steps since it opened to tell a mean."""
+    fewest = min(len(seen) - bisect_left(seen, opened, key=lambda step: step.start) for seen in steps.values())
+    return 1.0 if fewest >= ENOUGH_STEPS else _LONGEST
