@@ -113,7 +113,8 @@ def test_heartbeats_over_http(served: Served) -> None:
         assert device.post("/devices/w-1/heartbeat", json={**beat, "sent": 99.0}).status_code == 409
         assert device.post("/devices/nobody/heartbeat", json=beat).status_code == 404
         assert viewer.post("/devices/w-1/heartbeat", json=beat).status_code == 403
-        for wrong in ('"cpu": NaN', '"cpu": 1.5', '"memory": -1', '"load": Infinity', '"celsius": NaN', '"cpu": "x"'):
+        nonsense = ('"cpu": NaN', '"cpu": 1.5', '"memory": -1', '"load": Infinity', '"celsius": NaN', '"cpu": "x"')
+        for wrong in (*nonsense, '"cpu": "0.5"', '"load": true', '"pace": "1"', '"pace": -1'):
             answer = _raw(device, f'{{"sent": 101, "load": {{{wrong}}}}}')
             assert answer.status_code == 422 and answer.json()["detail"], wrong
         for wrong in ("NaN", "-1", "1e300", "null"):

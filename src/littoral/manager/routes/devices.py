@@ -22,8 +22,8 @@ State = Annotated[
 ]
 
 
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Rate = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=True)]
+Rate = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class LoadTold:
     disk_bytes_per_s: Rate = 0.0
     network_bytes_per_s: Rate = 0.0
     memory_bytes_per_s: Rate = 0.0
-    celsius: Annotated[float | None, Field(ge=-100, le=1000, allow_inf_nan=False)] = None
+    celsius: Annotated[float | None, Field(ge=-100, le=1000, allow_inf_nan=False, strict=True)] = None
     pace: Rate | None = None
 
 
@@ -50,7 +50,7 @@ class Heartbeat:
     """A device is there. ``sent`` is its own clock, in seconds since 1970."""
 
     __pydantic_config__ = STRICT
-    sent: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
+    sent: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False, strict=True)]
     load: LoadTold = LoadTold()
 
 
