@@ -13,9 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from littoral.deciding import decide
+from littoral.events import Checkpointed, EpochFinished, Event
 from littoral.learning.task import load_task
 from littoral.planning.planner import make_plan
-from littoral.run import resumable
+from littoral.result import Tally
+from littoral.run import Options, resumable, run_plan
 from littoral.rundir import RunFolder
 from littoral.testing import small_job
 
@@ -97,3 +100,20 @@ def test_a_simulated_run_can_be_gone_on_with(tmp_path: Path) -> None:
     (folder,) = (tmp_path / "runs").iterdir()
     assert said == f"littoral: interrupted; go on with it: littoral run --resume {folder}\n"
     assert resumable(folder)[2].resume
+
+
+@pytest.mark.parametrize("world", ["simulated", "processes"])
+def test_killed_between_its_last_checkpoint_and_its_end_a_run_only_ends(tmp_path: Path, world: str) -> None:
+    job = small_job(epochs=1)
+    task = load_task(job.task, job.task_options, job.recipe)
+    plan, told = decide(job, task), list[Event]()
+
+    def killed(event: Event, tally: Tally) -> None:
+        told.append(event)
+        if isinstance(event, Checkpointed) and any(isinstance(e, EpochFinished) and e.left == 0 for e in told):
+            raise SystemExit(9)
+
+    with pytest.raises(SystemExit):
+        run_plan(job, task, plan, tmp_path, Options(world=world), watch=killed)
+    result = run_plan(job, task, plan, tmp_path, Options(world=world, resume=True))
+    assert (result["reason"], result["samples"]) == ("epochs", plan.samples)

@@ -174,3 +174,13 @@ def test_what_was_learned_is_void_once_everybody_goes_back() -> None:
         assert [supervisor.handle(evaluated(0.9)) for _ in range(3)] == [[], [], []]
         supervisor.handle(Resumed(t=2.0, since=1.0, samples=40))
         assert supervisor.handle(EpochFinished(t=3.0, epoch=0, left=40)) == [SaveCheckpoint()]
+
+
+def test_a_run_that_was_done_before_it_was_resumed_only_ends() -> None:
+    supervisor = Supervisor(PLAN)
+    supervisor.recall(EpochFinished(t=1.0, epoch=1, left=0))
+    assert supervisor.begin() == [Stop("epochs")]
+    again = Supervisor(PLAN)
+    for event in (EpochFinished(t=1.0, epoch=1, left=0), Resumed(t=1.2, since=0.5, samples=3)):
+        again.recall(event)
+    assert again.begin() == []

@@ -54,11 +54,17 @@ class Supervisor:
         self._recent: deque[float] = deque(maxlen=CONSECUTIVE)
         self._monitor = _monitor(plan.epochs, target, plateau)
         self._going_back = False  # to a checkpoint: until then, what is told of the model is void
+        self._done = False  # before it was resumed
         self._stopped = False
         self._reason = ""
 
     def begin(self) -> list[Command]:
-        """What to do before work starts, in a new run or a resumed one: leave out whoever must sit out."""
+        """What to do before work starts, in a new run or a resumed one: leave out whoever must sit out.
+
+        A run may be killed between its last checkpoint and its end; resumed, it only ends.
+        """
+        if self._done:
+            return self._stop("epochs")
         if self._on_failure != "deepedge":
             return []
         barred = [name for name in self._shards if self.strikes.excluded(name)]
@@ -89,9 +95,17 @@ class Supervisor:
         return []
 
     def recall(self, event: Event) -> None:
-        """Take note of what happened before a run was resumed: how good the model was. Everyone is back in."""
-        if isinstance(event, Evaluated):
-            self._note(event)
+        """Take note of what happened before a run was resumed: how good the model was, whether all is done.
+
+        Everyone is back in.
+        """
+        match event:
+            case Evaluated():
+                self._note(event)
+            case EpochFinished(left=0):
+                self._done = True
+            case Resumed() if event.since < event.t:  # from a checkpoint, within the run
+                self._done = False
 
     def forecasts(self) -> dict[str, Any] | None:
         """When the goal was foretold to be reached, and how far off that was; None without a goal."""

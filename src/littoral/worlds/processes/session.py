@@ -196,8 +196,9 @@ class Session:
 
     async def _run(self) -> None:
         """Wait for everybody, put the model in place, start the clock and the programs, then carry out commands."""
-        await self.crew.gather()
-        if self._resume_from is not None:
+        if not self.stopping:  # before anything began, and nobody needs to come
+            await self.crew.gather()
+        if self._resume_from is not None and not self.stopping:
             await self._membership.put_back(self._resume_from)
         while not self._commands.empty():  # who must sit out never starts
             await self._carry_out(self._commands.get_nowait())
