@@ -18,7 +18,7 @@ demo: $(READY)
 	    --planners fair,proportional --seeds 5 --out runs/demo --report runs/demo/report.html
 
 test: $(READY)
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 3 --dist worksteal
 
 soak: $(READY)
 	LITTORAL_SOAK=1 $(BIN)/pytest -n 2 --dist worksteal tests/strategies tests/planning tests/learning tests/manager
