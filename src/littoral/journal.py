@@ -5,6 +5,7 @@ Reports, diagnosis, replay and recovery read nothing else. A line cut short by a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +39,8 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is not None:
+            self._file.flush()
+            os.fsync(self._file.fileno())  # before the result says that the run has ended
             self._file.close()
 
     def write(self, entry: Event | Command) -> None:
