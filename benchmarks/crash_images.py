@@ -123,7 +123,10 @@ def _tear(image: Path, dice: random.Random) -> None:
     for draft in (image / "weights").glob("*/.*.tmp"):
         _damage_end(draft, 0, dice)
     for number in _under_way(image):
+        ended = (image / "runs" / str(number) / "result.json").exists()  # written when the journal is on the disk
         for path in (image / "runs" / str(number)).glob("*.jsonl"):
+            if ended and path.name == "journal.jsonl":
+                continue
             _damage_end(path, max(path.stat().st_size - 3000, path.read_bytes().find(b"\n") + 1), dice)
         for name in ("result.json", "plan.json", "job.yaml", "order.json"):
             if dice.random() < 0.3:
