@@ -21,6 +21,7 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +96,8 @@ def _signal(process: psutil.Process, number: signal.Signals) -> None:
 
 def _copy_live(served: Served, ledger: Ledger, image: Path) -> Ledger:
     before = _acknowledged(ledger)
-    shutil.copytree(served.data, image, ignore_dangling_symlinks=True, copy_function=_copy_if_there)
+    with suppress(shutil.Error):  # a folder that went meanwhile; all others are copied
+        shutil.copytree(served.data, image, ignore_dangling_symlinks=True, copy_function=_copy_if_there)
     return before
 
 
