@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ from littoral.apps.registry import find_app
 from littoral.continuum.app import App
 from littoral.errors import RunFailed
 from littoral.events import DeadlineMissed, Event
+from littoral.profiling import companion
 from littoral.worlds.lab.places import Place, enter
 
 _AT_ONCE_S = 1e-9  # a deadline that every period misses, so that every one is told
@@ -47,24 +47,14 @@ class AppBench:
 
     def __enter__(self) -> AppBench:
         find_app(self.app.run)  # complain here, not in a child
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
-        assert self._process.stdin is not None
-        self._process.stdin.write(msgspec.json.encode(self._order) + b"\n")
-        self._process.stdin.flush()
+        self._process = companion.start(__name__, self._order)
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(5.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        assert self._process.stdout is not None
+        companion.end(self._process)
         self._listener.join()
         self._process.stdout.close()
 

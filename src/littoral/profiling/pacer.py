@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import select
-import subprocess
 import sys
 import time
 from collections import deque
@@ -19,6 +18,7 @@ from types import TracebackType
 
 import msgspec
 
+from littoral.profiling import companion
 from littoral.worlds.lab.places import Place, enter
 
 _EVERY_S = 0.2
@@ -43,24 +43,14 @@ class Pacer:
         self._rest = b""
 
     def __enter__(self) -> Pacer:
-        command = [sys.executable, "-m", __name__]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )  # fmt: skip
-        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process = companion.start(__name__, self._place)
+        assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
-        self._process.stdin.write(msgspec.json.encode(self._place) + b"\n")
-        self._process.stdin.flush()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(5.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        assert self._process.stdout is not None
+        companion.end(self._process)
         self._process.stdout.close()
 
     def pace(self, start: float, end: float) -> float | None:

@@ -1,0 +1,32 @@
+"""A process of ours beside what is measured: it reads its order in one line on stdin, and ends when stdin closes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import msgspec
+
+_PATIENCE_S = 5.0
+
+
+def start(module: str, order: Any) -> subprocess.Popen[bytes]:
+    """``python -m module``, with its order; what it tells is on stdout."""
+    command = [sys.executable, "-m", module]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdin is not None
+    process.stdin.write(msgspec.json.encode(order) + b"\n")
+    process.stdin.flush()
+    return process
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ask it to end, and see to it."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        process.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
