@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pickle
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,8 +44,21 @@ def place(machine: None) -> Iterator[Place]:
 
 
 @pytest.fixture(scope="session")
-def fitted() -> Profile:
-    """A profile of one device, one task and one app, with models chosen on a small budget."""
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    """A profile of one device, one task and one app. The first test process that asks makes it, for all."""
+    folder = tmp_path_factory.getbasetemp()
+    shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    with (shared / "fitted.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = shared / "fitted"
+        if not kept.exists():
+            kept.write_bytes(pickle.dumps(_fitted()))
+        profile: Profile = pickle.loads(kept.read_bytes())
+    return profile
+
+
+def _fitted() -> Profile:
+    """With models chosen on a small budget."""
     rows = training_rows(60, machine=Machine(sample_share=0.008))
     return fit(Profile(training=rows, apps=app_rows(60)), budget=Budget(trials=12))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +65,17 @@ class ProfiledPerformance:
         self._servers, self._apps, self._level = list(servers), list(apps), level
 
     def compute_seconds(self, nodes: Ints, batches: Array) -> Floats:
-        return self._by_kind(nodes, batches, lambda one, states, b: one.compute_time(states, b).mean)
+        return self._by_kind(nodes, batches, lambda one, states, b: one.compute_time(states, b, level=None).mean)
 
     def update_seconds(self, nodes: Ints, batches: Array, servers: Placement) -> Floats:
         if np.ndim(batches) > 1:
             return np.stack([self.update_seconds(nodes, row, servers) for row in np.asarray(batches)])
         company = Company.of([int(batch) for batch in np.asarray(batches)])
-        each = [
-            self._by_kind(nodes, batches, lambda one, states, b, at=at: one.update_time(states, b, at, company).mean)
-            for at in (self._servers[number] for number in servers)
-        ]
+
+        def seconds(one: Estimators, states: Sequence[State], batches: Array, at: State) -> Floats:
+            return one.update_time(states, batches, at, company, level=None).mean
+
+        each = [self._by_kind(nodes, batches, partial(seconds, at=self._servers[number])) for number in servers]
         return np.asarray(np.max(each, axis=0) / len(servers))
 
     def largest_batch(self, nodes: Ints) -> Ints:

@@ -7,6 +7,8 @@ is the half width there. Other folds are drawn than those of the search, whose b
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from littoral.profiling.features import Data, Floats, Mask
@@ -34,6 +36,7 @@ class Calibrated:
             predicted[part] = model.predict(data.X[part])
         self._sizes = np.abs(np.log((data.y + data.floor) / (predicted + data.floor)))
         self._place(data, recipe)
+        self._near = self._neighbours(np.ones(len(data.y), bool))
         usual = np.concatenate([self._usual(data.X[part], ~part) for part in parts])
         order = np.concatenate([np.flatnonzero(part) for part in parts])
         self._scores = np.sort(self._sizes[order] / usual)
@@ -57,16 +60,18 @@ class Calibrated:
         self._centre, self._spread = Z.mean(axis=0), np.maximum(Z.std(axis=0), 1e-9)
         self._seen = (Z - self._centre) / self._spread
 
-    def _usual(self, X: Floats, among: Mask | None = None) -> Floats:
-        """The usual size of errors near each row: half its neighbours', half everybody's."""
+    def _neighbours(self, among: Mask) -> Any:
         from sklearn.neighbors import KNeighborsRegressor
 
-        seen = slice(None) if among is None else among
-        sizes = np.asarray(self._sizes[seen])
-        everywhere = max(float(sizes.mean()), 1e-6)
+        sizes = self._sizes[among]
+        return KNeighborsRegressor(n_neighbors=max(1, min(25, len(sizes) // 4))).fit(self._seen[among], sizes)
+
+    def _usual(self, X: Floats, among: Mask | None = None) -> Floats:
+        """The usual size of errors near each row: half its neighbours', half everybody's."""
+        everywhere = max(float(self._sizes[slice(None) if among is None else among].mean()), 1e-6)
         if not self.model.recipe.columns:
             return np.full(len(X), everywhere)
-        near = KNeighborsRegressor(n_neighbors=max(1, min(25, len(sizes) // 4))).fit(self._seen[seen], sizes)
+        near = self._near if among is None else self._neighbours(among)
         Z = (coordinates(self.model.recipe.columns, self.model.used(X)) - self._centre) / self._spread
         beyond = np.maximum(np.maximum(Z - self._seen.max(axis=0), self._seen.min(axis=0) - Z), 0.0).sum(axis=1)
         return np.asarray((near.predict(Z) + everywhere) / 2 * (1 + beyond) + _DRIFT * beyond)

@@ -1,7 +1,7 @@
 """The five learned functions of a device kind and a task (Deep-Edge, IC2E'20): what planners and policies ask.
 
 EstComputeTime, EstUpdateTime, EstState, EstExecTime and GetMaxBatchSize. Every one takes single states or thousands,
-and says besides the mean where nine in ten new measurements would lie.
+and says besides the mean where nine in ten new measurements would lie (``level`` None: the mean alone, much sooner).
 """
 
 from __future__ import annotations
@@ -102,12 +102,12 @@ class Estimators:
             self._ready[name] = self._made(name)
         return self._ready[name]
 
-    def compute_time(self, before: States, batch: ArrayLike, *, level: float = 0.9) -> Estimate:
+    def compute_time(self, before: States, batch: ArrayLike, *, level: float | None = 0.9) -> Estimate:
         """Seconds per sample."""
         return self._asked("compute", matrix(function("compute"), before, batch=batch), level)
 
     def update_time(
-        self, before: States, batch: ArrayLike, server: States, company: Company, *, level: float = 0.9
+        self, before: States, batch: ArrayLike, server: States, company: Company, *, level: float | None = 0.9
     ) -> Estimate:
         """Seconds per batch for push, update and pull."""
         X = matrix(
@@ -121,7 +121,7 @@ class Estimators:
         )
         return self._asked("update", X, level)
 
-    def state(self, before: States, batch: ArrayLike, *, level: float = 0.9) -> dict[str, Estimate]:
+    def state(self, before: States, batch: ArrayLike, *, level: float | None = 0.9) -> dict[str, Estimate]:
         """Metrics during training (95th percentiles), by name."""
         return {
             name: self._asked(name, matrix(function(name), before, batch=batch), level) for name in FORETOLD
@@ -132,11 +132,11 @@ class Estimators:
         foretold = {name: self._mean(name, matrix(function(name), before, batch=batch)) for name in FORETOLD}
         return state_columns(before) | foretold
 
-    def exec_time(self, app: str, state: States, *, level: float = 0.9) -> Estimate:
+    def exec_time(self, app: str, state: States, *, level: float | None = 0.9) -> Estimate:
         """Seconds that an app takes in a state, on the mean."""
         return self._asked(f"exec:{app}", matrix(function(f"exec:{app}"), state), level)
 
-    def tail_time(self, app: str, state: States, *, level: float = 0.9) -> Estimate:
+    def tail_time(self, app: str, state: States, *, level: float | None = 0.9) -> Estimate:
         """Seconds that 95 of 100 of its periods take at most."""
         return self._asked(f"tail:{app}", matrix(function(f"tail:{app}"), state), level)
 
@@ -171,10 +171,11 @@ class Estimators:
     def _mean(self, name: str, X: Floats) -> Floats:
         return self.estimator(name).predict(X)
 
-    def _asked(self, name: str, X: Floats, level: float) -> Estimate:
+    def _asked(self, name: str, X: Floats, level: float | None) -> Estimate:
         model = self.estimator(name)
-        low, high = model.interval(X, level)
-        return Estimate(mean=model.predict(X), low=low, high=high, known=model.known)
+        mean = model.predict(X)
+        low, high = (mean, mean) if level is None else model.interval(X, level)
+        return Estimate(mean=mean, low=low, high=high, known=model.known)
 
     def _made(self, name: str) -> Estimator:
         if app_of(name):

@@ -99,7 +99,7 @@ def _states(profile: Profile, one: Estimators, app: str) -> list[State]:
 
 def _latency(one: Estimators, app: str, state: States) -> tuple[float, float]:
     """The mean and the 95th percentile of an app's latencies in a state."""
-    return float(one.exec_time(app, state).mean[0]), float(one.tail_time(app, state).mean[0])
+    return float(one.exec_time(app, state, level=None).mean[0]), float(one.tail_time(app, state, level=None).mean[0])
 
 
 def through(mean: float, p95: float) -> Spread:
