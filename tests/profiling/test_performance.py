@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from commands import here
 from littoral.continuum.app import App
 from littoral.errors import InputError
 from littoral.job import Job, job_document, load_job
@@ -99,6 +98,5 @@ def test_a_profile_is_found_beside_the_job_file(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text((example / "job.yaml").read_text() + "profile: measured\n")
     job = load_job(tmp_path / "job.yaml")
     assert job.profile == str(tmp_path / "measured") and job_document(job)["profile"] == job.profile
-    done = subprocess.run([sys.executable, "-m", "littoral", "plan", tmp_path / "job.yaml"], capture_output=True,
-                          text=True, timeout=60)  # fmt: skip
+    done = here("plan", tmp_path / "job.yaml", check=False)
     assert done.returncode == 2 and "measured" in done.stderr and "no such file" in done.stderr

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import app_rows, training_rows
 
+from commands import here
 from littoral.errors import InputError
 from littoral.profiling.estimators import Estimators, estimators
 from littoral.profiling.features import TRAINING, function, training_data
@@ -154,12 +153,11 @@ def test_a_file_cut_short_is_named(fitted: Profile, tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_sweeps_are_put_together_and_their_points_stay_apart(tmp_path: Path) -> None:
+def test_sweeps_are_put_together_and_their_points_stay_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     for name in ("one", "two"):
         save(replace(SMALL, choices={}), tmp_path / name)
-    command = [sys.executable, "-m", "littoral", "profile", "join", "one", "two", "--out", "both"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    here("profile", "join", "one", "two", "--out", "both")
     both = load(tmp_path / "both")
     assert len(both.training) == 2 * len(SMALL.training) and len(both.apps) == 2 * len(SMALL.apps)
     half = len(SMALL.training)
@@ -167,5 +165,5 @@ def test_sweeps_are_put_together_and_their_points_stay_apart(tmp_path: Path) -> 
     assert not first & second and len(first) == len(second)
     moved = {row.point for row in both.apps[len(SMALL.apps) :]}
     assert moved <= second | {max(second) - max(first) + row.point for row in SMALL.apps}
-    again = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    again = here("profile", "join", "one", "two", "--out", "both", check=False)
     assert again.returncode == 2 and "it is there already" in again.stderr

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 from synthetic import app_rows, training_rows
 
+from commands import here
 from littoral.errors import InputError, RunFailed
 from littoral.profiling.bench import Measured
 from littoral.profiling.design import MOST_CPU, Point, Space, least_known, points
@@ -170,7 +169,9 @@ def test_stress_that_fills_the_machine_is_refused() -> None:
         (["fit", "nowhere"], "there is no such file"),
     ],
 )
-def test_bad_arguments_are_told_and_nothing_is_written(arguments: list[str], told: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "littoral", "profile", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+def test_bad_arguments_are_told_and_nothing_is_written(
+    arguments: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = here("profile", *arguments, check=False)
     assert done.returncode == 2 and told in done.stderr and not list(tmp_path.iterdir())
