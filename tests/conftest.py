@@ -22,8 +22,15 @@ SOAKING = bool(os.environ.get("LITTORAL_SOAK"))
 settings.load_profile("soak" if SOAKING else "test")
 
 
+# These take longest, or start what takes long to start: first, so that nobody waits for them in the end.
+FIRST = (
+    "test_first_update.py", "test_fuzz.py", "test_ray.py", "test_processes.py", "test_manager_page.py", "test_performance.py",
+)  # fmt: skip
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests marked long, of which `make test` has shorter brothers, are for `make soak`."""
+    items.sort(key=lambda item: item.path.name not in FIRST)
     for item in items:
         if item.get_closest_marker("long") and not SOAKING:
             item.add_marker(pytest.mark.skip(reason="long: for make soak"))
