@@ -17,8 +17,9 @@ demo: $(READY)
 	$(BIN)/littoral compare examples/edge-cluster/job.yaml --strategies allreduce,parameter_server \
 	    --planners fair,proportional --seeds 5 --out runs/demo --report runs/demo/report.html
 
+# Hundreds of the tests' processes import the package: it is compiled once, whatever the environment says.
 test: $(READY)
-	$(BIN)/pytest -n 3 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 3 --dist worksteal
 
 soak: $(READY)
 	LITTORAL_SOAK=1 $(BIN)/pytest -n 2 --dist worksteal tests/strategies tests/planning tests/learning tests/manager
