@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,13 @@ def prepare(address: Address) -> dict[str, str]:
             role: ok(client.post("/tokens", json={"name": role, "role": role}))["secret"]
             for role in ("viewer", "ingest")
         }
+
+
+def begun(data: Path) -> None:
+    """The update is at work, so that what it makes is no stranger's doing."""
+    deadline = time.monotonic() + 60
+    while not (data / "updates").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def schemathesis(
@@ -123,6 +131,7 @@ def main() -> None:
         address = served.start()
         try:
             secrets = prepare(address)
+            begun(served.data)
             watch = threading.Thread(target=harmless, args=(address, over), daemon=True)
             watch.start()
             probes, wrong = probe(address, secrets, served.data)

@@ -24,8 +24,13 @@ settings.load_profile("soak" if SOAKING else "test")
 
 # These take longest, or start what takes long to start: first, so that nobody waits for them in the end.
 FIRST = (
-    "test_first_update.py", "test_fuzz.py", "test_ray.py", "test_processes.py", "test_manager_page.py", "test_performance.py",
-)  # fmt: skip
+    "test_first_update.py",
+    "test_fuzz.py",
+    "test_manager_page.py",
+    "test_performance.py",
+    "test_processes.py",
+    "test_ray.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

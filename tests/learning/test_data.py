@@ -78,7 +78,7 @@ def test_npz_round_trip(tmp_path: Path) -> None:
         ({"images": IMAGES, "labels": LABELS}, "4 dimensions"),
         ({"images": IMAGES[..., None].astype(float), "labels": LABELS}, "uint8"),
         ({"images": IMAGES[..., None], "labels": LABELS[:3]}, "3 labels for 5 images"),
-        ({"images": np.array([print], dtype=object), "labels": LABELS}, "not a readable npz"),
+        ({"images": np.array([len], dtype=object), "labels": LABELS}, "not a readable npz"),
     ],
 )
 def test_a_wrong_archive_is_named(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:

@@ -83,7 +83,7 @@ def test_labelled_samples_come_back_as_they_were(samples: Samples) -> None:
 
 
 def test_older_ones_are_drawn_from_before_the_window(samples: Samples) -> None:
-    samples.add("cam", batch(10, actual=[0] * 10))
+    samples.add("cam", batch(10, ids=[f"s{i}" for i in range(10)], actual=[0] * 10))
     x, _ = samples.labelled("cam", held_out=False, upto=10, most=100)
     drawn, _ = samples.older("cam", upto=10, beyond=3, most=4, dice=random.Random(0))
     assert len(drawn) == 4 and all(any(np.array_equal(one, old) for old in x[:-3]) for one in drawn)

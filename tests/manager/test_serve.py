@@ -82,9 +82,9 @@ def test_the_command_line_from_first_start_to_a_finished_run(tmp_path: Path, imp
         assert json.loads(sent.stdout)["run"]["number"] == 1
         watched = littoral(data, "watch", "1")
         assert watched.returncode == 0 and "finished, epochs, 100.0 %" in watched.stdout, watched
-        assert json.loads(littoral(data, "status", "--json").stdout)["runs"][0]["state"] == "finished"
-        assert "ended: epochs" in littoral(data, "logs", "1").stdout
-        refused = littoral(data, "stop", "1")
+        assert json.loads(here("status", "--json", "--data", data).stdout)["runs"][0]["state"] == "finished"
+        assert "ended: epochs" in here("logs", "1", "--data", data).stdout
+        refused = here("stop", "1", "--data", data, check=False)
         assert refused.returncode == 2 and refused.stderr.startswith("littoral: run 1 is finished;")
         server.send_signal(signal.SIGTERM)
         assert server.wait(30) == 0
@@ -95,10 +95,10 @@ def test_the_command_line_from_first_start_to_a_finished_run(tmp_path: Path, imp
 def test_beyond_loopback_a_token_must_exist(tmp_path: Path) -> None:
     refused = littoral(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0")
     assert refused.returncode == 2 and "there is no token" in refused.stderr
-    made = littoral(tmp_path, "token", "create", "boss", "--role", "operator", "--lasts", "1 h")
-    assert made.returncode == 0 and made.stdout.startswith("lit_")
-    assert littoral(tmp_path, "token", "revoke", "boss").returncode == 0
-    assert "boss" in littoral(tmp_path, "token", "list").stdout
+    made = here("token", "create", "boss", "--role", "operator", "--lasts", "1 h", "--data", tmp_path)
+    assert made.stdout.startswith("lit_")
+    here("token", "revoke", "boss", "--data", tmp_path)
+    assert "boss" in here("token", "list", "--data", tmp_path).stdout
     manager = Manager(tmp_path)
     with pytest.raises(InputError, match="there is no token"):
         serve(manager, Listening(host="0.0.0.0", port=0), print)

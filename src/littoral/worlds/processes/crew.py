@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from littoral.errors import RunFailed
@@ -151,6 +152,13 @@ class Crew:
             seat.lost = True
             session.emit(NodeLost(session.clock(), seat.name, reason))
         session.faults.when_free(seat, self._start_process, after_s=PAUSE_S * seat.failures)
+
+    async def gone(self, seconds: float) -> None:
+        """Wait until everybody has ended, for so long at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while any(seat.present for seat in self.seats.values()):
+                    await asyncio.sleep(TICK_S / 10)
 
     async def watch(self) -> None:
         """Look who has fallen silent; after an absence of our own everybody gets another chance."""

@@ -240,7 +240,8 @@ class Session:
         await self.judge.finish()
         self.crew.tell(EndRun())
         await self.endpoint.flush(GOODBYE_S)
-        await asyncio.sleep(3 * TICK_S)  # for their last events
+        await self.crew.gone(GOODBYE_S)
+        await asyncio.sleep(TICK_S)  # for their last events
         self.emit(RunFinished(max(self.books.last_use_s, self._since, self.judge.last_s), reason))
         self._ended = True
 
