@@ -39,6 +39,20 @@ def test_a_profile_is_asked_by_kind(nano: Estimators) -> None:
     assert (model.largest_batch(nodes) >= 1).all()
 
 
+def test_answers_kept_for_few_nodes_are_those_for_many(nano: Estimators) -> None:
+    states = [State(cpu=0.2, memory=0.3), State(cpu=0.8, memory=0.3)]
+    few, many = (
+        ProfiledPerformance({"jetson-nano": nano}, ["jetson-nano"] * n, states * (n // 2), states[:1],
+                            [("sift", frozenset({0}))])
+        for n in (2, 2**16)
+    )  # fmt: skip
+    nodes, batches = np.array([0, 1, 0, 1]), np.array([1, 7, 32, 8.0])
+    assert few.compute_seconds(nodes, batches) == pytest.approx(many.compute_seconds(nodes, batches))
+    assert few.latencies(nodes, batches) == pytest.approx(many.latencies(nodes, batches), nan_ok=True)
+    beyond = np.full(4, 10_000)  # larger than anything measured
+    assert few.compute_seconds(nodes, beyond) == pytest.approx(many.compute_seconds(nodes, beyond))
+
+
 def nanos(folder: Path, *, deadline_s: float = 10.0) -> Job:
     """Two nanos as the profile knows them, beside its app, and a hub."""
     continuum = small_continuum([100.0, 100.0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from littoral.profiling.profile import load
 from littoral.profiling.rows import State
 
 MEMORY = 0.9  # of a device that training may fill with everything else on it
+_TABLED = 2**16  # batches of nodes that are foretold once: a search asks for the same ones thousands of times
 
 
 def from_profile(job: Job, devices: Sequence[str], servers: Sequence[str]) -> ProfiledPerformance:
@@ -65,7 +66,9 @@ class ProfiledPerformance:
         self._servers, self._apps, self._level = list(servers), list(apps), level
 
     def compute_seconds(self, nodes: Ints, batches: Array) -> Floats:
-        return self._by_kind(nodes, batches, lambda one, states, b: one.compute_time(states, b, level=None).mean)
+        if self._is_tabled(batches):
+            return np.asarray(self._compute_table[nodes, np.asarray(batches, np.int64) - 1])
+        return self._compute(nodes, batches)
 
     def update_seconds(self, nodes: Ints, batches: Array, servers: Placement) -> Floats:
         if np.ndim(batches) > 1:
@@ -84,6 +87,40 @@ class ProfiledPerformance:
 
     def latencies(self, nodes: Ints, batches: Array) -> Floats:
         """The upper ends of the intervals, in the state that training will bring about."""
+        if self._is_tabled(batches):
+            return np.asarray(self._latency_table[nodes, np.asarray(batches, np.int64) - 1])
+        return self._latencies(nodes, batches)
+
+    # -- answers for every batch of every node, where these are few -----------------------------------------------
+
+    @cached_property
+    def _most(self) -> int:
+        return max(one.largest_measured() for one in self._estimators.values())
+
+    def _is_tabled(self, batches: Array) -> bool:
+        asked = np.asarray(batches)
+        if not asked.size or len(self._states) * self._most > _TABLED:
+            return False
+        return bool(asked.min() >= 1 and asked.max() <= self._most and (asked == np.floor(asked)).all())
+
+    @cached_property
+    def _compute_table(self) -> Floats:
+        return self._compute(*self._all()).reshape(len(self._states), self._most)
+
+    @cached_property
+    def _latency_table(self) -> Floats:
+        return self._latencies(*self._all()).reshape(len(self._states), self._most, len(self._apps))
+
+    def _all(self) -> tuple[Ints, Ints]:
+        nodes, batches = np.meshgrid(np.arange(len(self._states)), np.arange(1, self._most + 1), indexing="ij")
+        return nodes.ravel(), batches.ravel()
+
+    # -- asking the estimators --------------------------------------------------------------------------------------
+
+    def _compute(self, nodes: Ints, batches: Array) -> Floats:
+        return self._by_kind(nodes, batches, lambda one, states, b: one.compute_time(states, b, level=None).mean)
+
+    def _latencies(self, nodes: Ints, batches: Array) -> Floats:
         table = np.full((len(nodes), len(self._apps)), np.nan)
         for column, (app, places) in enumerate(self._apps):
             here = np.array([node in places for node in nodes.tolist()], dtype=bool)

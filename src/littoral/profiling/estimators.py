@@ -148,7 +148,7 @@ class Estimators:
         Memory counts with the high end of its interval (``level`` None: its mean). No batch above the largest one
         measured is returned, unless ``most`` allows it.
         """
-        top = self._largest() if most is None else most
+        top = self.largest_measured() if most is None else most
         count = len(matrix(function("memory"), before, batch=1))
         low, high = np.zeros(count, np.int64), np.full(count, top + 1, np.int64)
         while (high - low > 1).any():  # INVARIANT: low fits, high does not
@@ -164,7 +164,8 @@ class Estimators:
             verdict &= (model.predict(X) if level is None else model.interval(X, level)[1]) <= limit
         return verdict
 
-    def _largest(self) -> int:
+    def largest_measured(self) -> int:
+        """The largest batch that was measured; a bold guess where none was."""
         measured = [row.batch for row in self._profile.training_of(self.kind, self.task)]
         return max(measured, default=_MOST_GUESSED)
 
