@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 
 from littoral.errors import InputError, RunFailed
+from littoral.profiling import companion
 from littoral.profiling import stress as stress_module
 from littoral.profiling.devices import Size
+from littoral.profiling.keeper import Order
 from littoral.profiling.probe import Probe, settle
 from littoral.profiling.rows import State
 from littoral.profiling.stress import stressed
@@ -177,6 +179,30 @@ def test_a_card_that_there_is_not(machine: None) -> None:
         assert eventually(lambda: gone([running.pid]), 30.0)
         with pytest.raises(RunFailed, match="gpu: torch finds no graphics card"):
             running.check()
+
+
+def test_others_are_started_when_a_slow_one_is_at_work(machine: None, tmp_path: Path) -> None:
+    slow = ["sh", "-c", f"sleep 0.4; touch {tmp_path}/begun; echo burning; sleep 60"]
+    next_one = ["sh", "-c", f"ls {tmp_path} > {tmp_path}/seen; sleep 60"]
+    order = Order(None, str(tmp_path / "folder"), {"gpu": slow, "cpu": next_one}, telling=("gpu",))
+    Path(order.folder).mkdir()
+    keeper = companion.start("littoral.profiling.keeper", order)
+    assert keeper.stdout is not None and keeper.stdout.readline() == b"ready\n"
+    try:
+        assert eventually(lambda: (tmp_path / "seen").exists() and "begun" in (tmp_path / "seen").read_text())
+    finally:
+        companion.end(keeper)
+        keeper.stdout.close()
+
+
+def test_a_card_is_busy_as_soon_as_its_stress_begins(machine: None) -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("there is no graphics card")
+    with Probe(None, card=0) as probe, stressed(Stress(gpu=0.8)):
+        start = probe.clock()
+        time.sleep(1.5)
+        assert probe.summary(start, probe.clock(), 0.5).gpu > 0.4
 
 
 def test_a_place_that_there_is_not(folder: Path) -> None:

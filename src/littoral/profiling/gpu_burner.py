@@ -1,7 +1,7 @@
 """Keeps a graphics card busy for a share of the time: python -m littoral.profiling.gpu_burner SHARE [NUMBER]
 
 A cycle is a burst of matrix products, waited for asleep, and a pause. Bursts are short, so that others get their turn;
-the products are large enough to fill the card while they last. Needs torch.
+the products are large enough to fill the card while they last. Says "burning" when it is at work. Needs torch.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ def main(share: str, number: str = "0") -> None:
     if not torch.cuda.is_available():
         raise SystemExit("torch finds no graphics card")
     torch.backends.cuda.matmul.allow_tf32 = True
-    burn(float(share), products(torch, f"cuda:{number}"))
+    product = products(torch, f"cuda:{number}")
+    product()
+    print("burning", flush=True)
+    burn(float(share), product)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from littoral.worlds.lab.places import Place, enter
 _libc = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _BEAT_S = 0.1  # of stressors that run for a share of the time
+_GLANCE_S = 0.02
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -35,6 +36,8 @@ class Order(msgspec.Struct, frozen=True):
     commands: dict[str, list[str]]
     beating: dict[str, float] = {}
     """Shares of time, for stressors that know only full speed: they are stopped in between."""
+    telling: tuple[str, ...] = ()
+    """Stressors that take long to be at work and say "burning" when they are: the next ones are started then."""
 
 
 Children = dict[str, subprocess.Popen[bytes]]
@@ -49,6 +52,8 @@ def keep(order: Order, owner: int) -> str:
     try:
         for name, command in order.commands.items():
             children[name] = _start(command, Path(order.folder, name))
+            if name in order.telling:
+                _wait(children[name], Path(order.folder, name), owner)
         print("ready", flush=True)
         ended = _watch(children, owner, order.beating)
         return f"{ended}: {_last_words(Path(order.folder, ended))}" if ended else ""
@@ -62,6 +67,15 @@ def _start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, process_group=0, preexec_fn=_die_with_keeper
         )
+
+
+def _wait(child: subprocess.Popen[bytes], log: Path, owner: int) -> None:
+    """Until it is at work, or somebody ends."""
+    watched = os.pidfd_open(child.pid)
+    while b"burning" not in log.read_bytes():
+        if select.select([watched, owner, sys.stdin.fileno()], [], [], _GLANCE_S)[0]:
+            break
+    os.close(watched)
 
 
 def _die_with_keeper() -> None:

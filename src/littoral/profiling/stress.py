@@ -83,7 +83,7 @@ def stressed(
     folder = tempfile.mkdtemp(prefix="littoral-stress-", dir=_disk_folder())
     try:
         commands = commands_for(stress, size, folder if stress_ng else None, card)
-        order = Order(place, folder, commands, {"disk": stress.disk} if stress.disk else {})
+        order = Order(place, folder, commands, {"disk": stress.disk} if stress.disk else {}, telling=("gpu",))
         with _kept(order, memory_bytes_per_s(stress, size)) as running:
             yield running
     finally:

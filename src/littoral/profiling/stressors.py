@@ -51,6 +51,8 @@ def has_stress_ng() -> bool:
 def commands_for(stress: Stress, size: Size, folder: str | None, card: int = 0) -> dict[str, list[str]]:
     """Command lines by kind of stressor, by stress-ng with its files in ``folder``, or by our own without."""
     commands: dict[str, list[str]] = {}
+    if stress.gpu:  # first: it takes seconds to reach its card, and minutes beside the others
+        commands["gpu"] = [sys.executable, "-m", "littoral.profiling.gpu_burner", repr(float(stress.gpu)), str(card)]
     if stress.cpu:
         workers, share = spread(stress.cpu, size.cores)
         exact = size.cores >= _LEAST_CORES and whole(share)
@@ -63,8 +65,6 @@ def commands_for(stress: Stress, size: Size, folder: str | None, card: int = 0) 
         commands["bandwidth"] = _ng_bandwidth(rate, _needed(folder, "bandwidth"))
     if stress.disk:
         commands["disk"] = _ng_disk(_needed(folder, "disk"))
-    if stress.gpu:
-        commands["gpu"] = [sys.executable, "-m", "littoral.profiling.gpu_burner", repr(float(stress.gpu)), str(card)]
     return commands
 
 
