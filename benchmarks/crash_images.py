@@ -4,7 +4,8 @@
     torn         and whatever was not flushed is damaged: the log's end after its last commit, drafts of weights, the
                  last lines of feeds and journals, and small files of runs under way
     checkpoint   and the pages that a checkpoint was copying into the database are zeroed there
-    lying disk   the log cut at any byte, as if flushes had been lost: old, but one consistent moment
+    lying disk   the log cut anywhere behind what was checkpointed, as if its last flushes had been lost: old, but one
+                 consistent moment. (A log cut before that is older than the database, and SQLite promises nothing.)
     live         copied file by file while all goes on, which promises nothing (backups are for that); only counted
 
 Everything acknowledged before the copy must be in the first three.
@@ -169,7 +170,15 @@ def _half_checkpoint(image: Path, dice: random.Random) -> None:
 
 def _forget(image: Path, dice: random.Random) -> None:
     path = image / _WAL
-    os.truncate(path, dice.randint(0, path.stat().st_size))
+    size = path.stat().st_size
+    kept = 32 + _checkpointed(image) * (24 + _frames(path)[2])
+    os.truncate(path, dice.randint(min(kept, size), size))
+
+
+def _checkpointed(image: Path) -> int:
+    """Frames of the log that are in the database already: nBackfill of the wal-index, behind its two headers."""
+    index = (image / "littoral.db-shm").read_bytes()
+    return int(struct.unpack("=I", index[96:100])[0])
 
 
 def _frames(path: Path) -> tuple[set[int], int, int]:
@@ -239,12 +248,12 @@ def _serve_one(served: Served, ledger: Ledger, image: Path, findings: Findings) 
     try:
         with client_of(address) as client:
             deadline = time.monotonic() + 120
-            while time.monotonic() < deadline and _busy(client):
+            found = _work(client)
+            while time.monotonic() < deadline and any(not one["ended"] for one in found):
                 time.sleep(0.3)
+                found = _work(client)
             findings.checks += 1
-            updates = ok(client.get("/models/digits/updates", params={"limit": 500}))["items"]
-            runs = ok(client.get("/runs", params={"limit": 500}))["items"]
-            bad = [(one["number"], one["state"], one["reason"]) for one in (*updates, *runs)
+            bad = [(one["number"], one["state"], one["reason"]) for one in found
                    if not one["ended"] or one["state"] == "failed"]  # fmt: skip
             if bad:
                 findings.wrong.append(f"served from an image: {bad}")
@@ -253,7 +262,7 @@ def _serve_one(served: Served, ledger: Ledger, image: Path, findings: Findings) 
     check(image, before, findings)
 
 
-def _busy(client: Any) -> bool:
-    updates = ok(client.get("/models/digits/updates", params={"limit": 500}))["items"]
-    runs = ok(client.get("/runs", params={"limit": 500}))["items"]
-    return any(not one["ended"] for one in (*updates, *runs))
+def _work(client: Any) -> list[dict[str, Any]]:
+    """Updates and runs, at one moment: a trigger may ask for more at the next."""
+    return [one for path in ("/models/digits/updates", "/runs")
+            for one in ok(client.get(path, params={"limit": 500}))["items"]]  # fmt: skip

@@ -115,7 +115,7 @@ def _updates(visit: Visit, model: Model) -> str:
     updates = visit.manager.life.updates.of_model(model.name, 0, 20)
     if not updates:
         return section("Updates", empty("No update yet. A trigger asks for one, or you do."))
-    heads = [Num("update"), "state", "why", "how it stands", "run", Num("took"), "asked", ""]
+    heads = [Num("update"), "state", "why", "how it stands", "run", Num("training"), "asked", ""]
     return section("Updates", table("Updates", heads, (_update(visit, update) for update in updates)))
 
 
