@@ -114,7 +114,7 @@ def input_axis(found: Sequence[Response], title: str, column: str) -> Axis:
     if column == "workers":
         return named | {"dtick": 1}
     if column != "batch":
-        return named | {"tickformat": ".0%"}
+        return named | {"tickformat": ".1~%"}
     low, high = (end(float(end(one.x)) for one in found) for end in (min, max))
     ticks = [2.0**i for i in range(math.floor(math.log2(low)), math.ceil(math.log2(high)) + 1)]
     return named | {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
