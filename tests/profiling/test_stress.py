@@ -181,6 +181,23 @@ def test_a_card_that_there_is_not(machine: None) -> None:
             running.check()
 
 
+def test_shares_may_be_of_other_cores_than_there_are_now(machine: None) -> None:
+    with stressed(Stress(cpu=1.0), stress_ng=False, cores=0.25) as running:
+        commands = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in descendants(running.pid)]
+    assert [command[-3:-1] for command in commands] == [["cpu", "0.25"]]
+
+
+def test_memory_is_all_there_when_its_stress_begins(place: Place) -> None:
+    with Probe(place) as probe:
+        start = probe.clock()
+        time.sleep(0.3)
+        before = probe.summary(start, probe.clock(), None).memory
+        with stressed(Stress(memory=0.5, cpu=1.0), place):
+            start = probe.clock()
+            time.sleep(0.4)
+            assert probe.summary(start, probe.clock(), None).memory > before + 0.45
+
+
 def test_others_are_started_when_a_slow_one_is_at_work(machine: None, tmp_path: Path) -> None:
     slow = ["sh", "-c", f"sleep 0.4; touch {tmp_path}/begun; echo burning; sleep 60"]
     next_one = ["sh", "-c", f"ls {tmp_path} > {tmp_path}/seen; sleep 60"]

@@ -11,7 +11,7 @@ import math
 import statistics
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -114,11 +114,12 @@ class Bench:
 
     @contextmanager
     def stressed(self, point: Point) -> Iterator[None]:
-        """Stressors at work; raises RunFailed if one of them ends too early."""
+        """Stressors at work; raises RunFailed if one of them ends too early. They start with haste."""
         with ExitStack() as stack:
-            for device, stress in point.stress.items():
-                self._posts[device].stress(stress)
-                stack.callback(self._posts[device].relax, check=False)
+            with self._hastened(point.stress):
+                for device, stress in point.stress.items():
+                    self._posts[device].stress(stress)
+                    stack.callback(self._posts[device].relax, check=False)
             yield
             for device in point.stress:
                 self._posts[device].relax(check=True)
@@ -156,8 +157,8 @@ class Bench:
         offset, opened = math.inf, math.inf
         supervisor = Supervisor(plan)
         with ExitStack() as stack:
-            stack.callback(self._speed, point, 1.0)
-            self._speed(point, HASTE)
+            starting = stack.enter_context(ExitStack())
+            starting.enter_context(self._hastened(point.batches))
             session = stack.enter_context(open_live(
                 quiet, self._task, plan, Forgetful(), seed=self._seed, launcher=self._launcher, ground=self._ground,
                 world="ray" if isinstance(self._ground, RayGround) else "processes",
@@ -171,7 +172,7 @@ class Bench:
                 for command in supervisor.handle(event):
                     session.perform(command)
                 if math.isinf(opened) and all(steps.values()):
-                    self._speed(point, 1.0)
+                    starting.close()
                     stack.enter_context(self.stressed(point))
                     opened = time.monotonic() - offset + self._windows.skip_s
                 told = min((seen[-1].t for seen in steps.values() if seen), default=0.0)  # a little after it was made
@@ -185,10 +186,19 @@ class Bench:
                 raise RunFailed(f"device {name!r} made {len(seen)} steps of {point.batches[name]} samples only")
         return inside, (offset + opened, offset + end)
 
-    def _speed(self, point: Point, factor: float) -> None:
-        if self._ground.lab is not None:
-            for device in point.batches:
-                self._ground.lab.set_speed(device, factor)
+    @contextmanager
+    def _hastened(self, devices: Iterable[str]) -> Iterator[None]:
+        """With larger quotas, in the lab."""
+        if (lab := self._ground.lab) is None:
+            yield
+            return
+        try:
+            for device in devices:
+                lab.set_speed(device, HASTE)
+            yield
+        finally:
+            for device in devices:
+                lab.set_speed(device, 1.0)
 
     def _plan(self, point: Point) -> Plan:
         job = replace(self._job, workers=tuple(point.batches), servers=(self._server,), strategy="parameter_server",

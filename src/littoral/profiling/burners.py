@@ -1,7 +1,7 @@
-"""Stressors of our own, for devices without stress-ng: a busy loop with a duty, and memory that stays resident.
+"""Stressors of our own: memory that stays resident, and for devices without stress-ng a busy loop with a duty.
 
 python -m littoral.profiling.burners cpu SHARE          of one core
-python -m littoral.profiling.burners memory BYTES
+python -m littoral.profiling.burners memory BYTES       says "burning" when it is all there
 
 They end with the process that started them.
 """
@@ -50,6 +50,7 @@ def main(kind: str, amount: str) -> None:
         burn(float(amount))
     elif kind == "memory":
         held = hold(int(amount))
+        print("burning", flush=True)
         signal.pause()
         del held
     else:

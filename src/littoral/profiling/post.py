@@ -54,6 +54,7 @@ class LocalPost:
 
     def __init__(self, device: Device, apps: Sequence[App], place: Place | None, cores: float, seed: int) -> None:
         self._device, self._place = device, place
+        self._cores = None if place is None else cores
         self._probe, self._pacer = Probe(place, card=device.card), Pacer(place)
         self._apps = [AppBench(app, device.name, place, cores=cores, seed=seed) for app in apps]
         self._stack, self._stresses = ExitStack(), ExitStack()
@@ -85,7 +86,7 @@ class LocalPost:
         self.relax(check=False)
         self._rate = 0.0
         if stress != Stress():
-            running = stressed(stress, self._place, card=self._device.card or 0)
+            running = stressed(stress, self._place, cores=self._cores, card=self._device.card or 0)
             self._running = self._stresses.enter_context(running)
             self._rate = self._running.memory_bytes_per_s
 

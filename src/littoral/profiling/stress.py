@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -21,8 +22,8 @@ import msgspec
 from littoral.errors import RunFailed
 from littoral.profiling.devices import size_of
 from littoral.profiling.keeper import Order
+from littoral.profiling.stressors import TELLING, commands_for, has_stress_ng, memory_bytes_per_s
 from littoral.profiling.stressors import Stress as Stress
-from littoral.profiling.stressors import commands_for, has_stress_ng, memory_bytes_per_s
 from littoral.worlds.lab.places import Place
 
 _PATIENCE_S = 5.0
@@ -71,19 +72,22 @@ def _tell_of_own() -> None:
 
 @contextmanager
 def stressed(
-    stress: Stress, place: Place | None = None, *, stress_ng: bool | None = None, card: int = 0
-) -> Iterator[Running]:
-    """Stressors run on a device as long as the body does; they may take a second to be at full strength.
+    stress: Stress, place: Place | None = None, *, stress_ng: bool | None = None, cores: float | None = None,
+    card: int = 0,
+) -> Iterator[Running]:  # fmt: skip
+    """Stressors run on a device as long as the body does; the processor's may take a second to be at full strength.
 
     ``stress_ng`` False asks for our own burners; None takes stress-ng if it is there, and says so in the log if not.
+    ``cores`` are what shares are of, if not what the device has at the moment.
     """
     if stress_ng is None and not (stress_ng := has_stress_ng()):
         _tell_of_own()
     size = size_of(place)
+    size = size if cores is None else replace(size, cores=cores)
     folder = tempfile.mkdtemp(prefix="littoral-stress-", dir=_disk_folder())
     try:
         commands = commands_for(stress, size, folder if stress_ng else None, card)
-        order = Order(place, folder, commands, {"disk": stress.disk} if stress.disk else {}, telling=("gpu",))
+        order = Order(place, folder, commands, {"disk": stress.disk} if stress.disk else {}, telling=TELLING)
         with _kept(order, memory_bytes_per_s(stress, size)) as running:
             yield running
     finally:

@@ -16,6 +16,7 @@ from littoral.errors import InputError
 from littoral.profiling import burners
 from littoral.profiling.devices import Size
 
+TELLING = ("gpu", "memory")  # stressors that say when they are at work
 _MOST = {"cpu": 64.0}  # times what there is; nothing else can be had more than once
 _SPARED_BYTES = 64 << 20  # of free memory, for everybody else
 _SLICE_MS = 2  # short against a quota's period, or a share within the quota would be held back
@@ -51,15 +52,14 @@ def has_stress_ng() -> bool:
 def commands_for(stress: Stress, size: Size, folder: str | None, card: int = 0) -> dict[str, list[str]]:
     """Command lines by kind of stressor, by stress-ng with its files in ``folder``, or by our own without."""
     commands: dict[str, list[str]] = {}
-    if stress.gpu:  # first: it takes seconds to reach its card, and minutes beside the others
+    if stress.gpu:  # these two first: beside the others it takes long to reach a card or to fill memory
         commands["gpu"] = [sys.executable, "-m", "littoral.profiling.gpu_burner", repr(float(stress.gpu)), str(card)]
+    if stress.memory:  # always our own: stress-ng goes over it again and again, and does not say when it is there
+        commands["memory"] = _own("memory", _fitting(stress.memory, size))
     if stress.cpu:
         workers, share = spread(stress.cpu, size.cores)
         exact = size.cores >= _LEAST_CORES and whole(share)
         commands |= _ng_cpu(workers, share, folder) if folder and exact else _own_cpu(workers, share)
-    if stress.memory:
-        held = _fitting(stress.memory, size)
-        commands["memory"] = _ng_memory(held, folder) if folder else _own("memory", held)
     if stress.bandwidth:
         rate = max(1, round(memory_bytes_per_s(stress, size) / 1e6))
         commands["bandwidth"] = _ng_bandwidth(rate, _needed(folder, "bandwidth"))
@@ -127,10 +127,6 @@ def _ng(folder: str, *options: object) -> list[str]:
 def _ng_cpu(workers: int, share: float, folder: str) -> dict[str, list[str]]:
     load = ("--cpu-load", round(100 * share), "--cpu-load-slice", _SLICE_MS)
     return {"cpu": _ng(folder, "--cpu", workers, *load)}
-
-
-def _ng_memory(held: int, folder: str) -> list[str]:
-    return _ng(folder, "--vm", 1, "--vm-bytes", held, "--vm-keep", "--vm-hang", 0, "--vm-method", "zero-one")
 
 
 def _ng_bandwidth(mb_per_s: int, folder: str) -> list[str]:
