@@ -67,8 +67,9 @@ def part(known: Known, start: int, stop: int) -> dict[str, Any]:
 
 def _arrays(file: Path) -> dict[str, NDArray[Any]]:
     try:
-        content = np.load(file, allow_pickle=False)
-        return {"inputs": content} if isinstance(content, np.ndarray) else dict(content)
+        with file.open("rb") as opened:  # NumPy leaves what it opened itself open where it fails
+            content = np.load(opened, allow_pickle=False)
+            return {"inputs": content} if isinstance(content, np.ndarray) else dict(content)
     except FileNotFoundError as error:
         raise InputError("there is no such file", file=file, remedy="check the path") from error
     except (ValueError, EOFError, BadZipFile) as error:
