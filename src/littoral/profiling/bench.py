@@ -11,7 +11,7 @@ import math
 import statistics
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -187,7 +187,7 @@ class Bench:
         return inside, (offset + opened, offset + end)
 
     @contextmanager
-    def _hastened(self, devices: Iterable[str]) -> Iterator[None]:
+    def _hastened(self, devices: Collection[str]) -> Iterator[None]:
         """With larger quotas, in the lab."""
         if (lab := self._ground.lab) is None:
             yield

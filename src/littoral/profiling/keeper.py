@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from littoral.worlds.lab.places import Place, enter
 _libc = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _BEAT_S = 0.1  # of stressors that run for a share of the time
-_GLANCE_S = 0.02
+_GLANCE_S, _PATIENCE_S = 0.02, 120.0  # while a stressor comes to work
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -70,11 +71,13 @@ def _start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
 
 
 def _wait(child: subprocess.Popen[bytes], log: Path, owner: int) -> None:
-    """Until it is at work, or somebody ends."""
-    watched = os.pidfd_open(child.pid)
+    """Until it is at work, or somebody ends; OSError if it takes too long."""
+    watched, deadline = os.pidfd_open(child.pid), time.monotonic() + _PATIENCE_S
     while b"burning" not in log.read_bytes():
         if select.select([watched, owner, sys.stdin.fileno()], [], [], _GLANCE_S)[0]:
             break
+        if time.monotonic() > deadline:
+            raise OSError(f"{log.name} is not at work after {_PATIENCE_S:.0f} s")
     os.close(watched)
 
 
