@@ -108,7 +108,8 @@ class Trials:
             stack.callback(self._speed, 1.0)
             self._speed(HASTE)
             session = stack.enter_context(open_live(
-                job, self._task, plan, Forgetful(), seed=0, launcher=self._forge, ground=Ground(self._lab)
+                job, self._task, plan, Forgetful(), seed=0, launcher=self._forge, ground=Ground(self._lab),
+                judged=False,
             ))  # fmt: skip
             for command in supervisor.begin():
                 session.perform(command)

@@ -331,7 +331,7 @@ def check_strategy(
 def live(
     job: Job, *, plan: Plan | None = None, seed: int = 0, launcher: Any = None, ground: Any = None, keeper: Any = None,
     folder: Path | None = None, world: str = "processes", address: str = "", strikes: Strikes | None = None,
-    watch: Callable[[Event], None] = lambda event: None,
+    watch: Callable[[Event], None] = lambda event: None, judged: bool = True,
 ) -> Story:  # fmt: skip
     """Run a job with real processes; one ``launcher`` may serve many runs, which saves their start-up."""
     from littoral.worlds.opening import open_live
@@ -343,7 +343,7 @@ def live(
     story = Story(decided)
     with open_live(
         job, task, decided, keeper or MemoryKeeper(), seed=seed, launcher=launcher, ground=ground, folder=folder,
-        world=world, address=address,
+        world=world, address=address, judged=judged,
     ) as session:  # fmt: skip
         for command in supervisor.begin():
             session.perform(command)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from littoral.errors import InputError, RunFailed
-from littoral.profiling import companion
+from littoral.profiling import burners, companion
 from littoral.profiling import stress as stress_module
 from littoral.profiling.devices import Size
 from littoral.profiling.keeper import Order
@@ -238,10 +238,26 @@ def test_shares_that_cannot_be(wrong: dict[str, Any]) -> None:
         Stress(**wrong)
 
 
-@pytest.mark.parametrize("stress", [Stress(disk=0.5), Stress(bandwidth=0.5)])
-def test_without_stress_ng_some_of_it_needs_it(stress: Stress) -> None:
+def test_without_stress_ng_the_disk_cannot_be_stressed() -> None:
     with pytest.raises(InputError, match="install it: apt install stress-ng"):
-        commands_for(stress, HALF_CORE, None)
+        commands_for(Stress(disk=0.5), HALF_CORE, None)
+
+
+def test_in_a_quota_our_own_stressors_are_taken(tmp_path: Path) -> None:
+    everything = Stress(cpu=0.5, memory=0.1, bandwidth=0.2, disk=0.5)
+    by = {
+        held: {name: words[0] for name, words in commands_for(everything, HALF_CORE, str(tmp_path), held=held).items()}
+        for held in (False, True)
+    }
+    assert [name for name, program in by[False].items() if program == "stress-ng"] == ["cpu", "bandwidth", "disk"]
+    assert [name for name, program in by[True].items() if program == "stress-ng"] == ["disk"]
+
+
+def test_copies_keep_their_rate() -> None:
+    turns = iter(range(300))
+    begin = time.monotonic()
+    copied = burners.copy(2e8, lambda: next(turns, None) is not None)
+    assert 0.3 < copied / 2e8 / (time.monotonic() - begin) < 1.1  # it takes a while to have the memory
 
 
 def test_memory_that_does_not_fit_is_refused() -> None:

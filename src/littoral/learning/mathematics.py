@@ -39,9 +39,9 @@ class TimingOnly:
 class RealMathematics:
     """Real data, real gradients, real accuracy; one thread, so that sums come out the same every time."""
 
-    evaluates = True
-
-    def __init__(self, task: Task, plan: Plan, seed: int, recipe: Recipe | None = None) -> None:
+    def __init__(
+        self, task: Task, plan: Plan, seed: int, recipe: Recipe | None = None, *, evaluates: bool = True
+    ) -> None:
         require_torch("training with real gradients")
         import torch
 
@@ -49,6 +49,7 @@ class RealMathematics:
         from littoral.learning.replica import Replica
 
         torch.set_num_threads(1)
+        self.evaluates = evaluates
         self._task, self._seed = task, named_seed(seed, "model") % 2**63
         self._recipe = recipe or task.recipe
         self._dataset = task.data()

@@ -161,7 +161,7 @@ class Bench:
             starting.enter_context(self._hastened(point.batches))
             session = stack.enter_context(open_live(
                 quiet, self._task, plan, Forgetful(), seed=self._seed, launcher=self._launcher, ground=self._ground,
-                world="ray" if isinstance(self._ground, RayGround) else "processes",
+                judged=False, world="ray" if isinstance(self._ground, RayGround) else "processes",
             ))  # fmt: skip
             for command in supervisor.begin():
                 session.perform(command)

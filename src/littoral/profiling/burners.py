@@ -1,7 +1,8 @@
-"""Stressors of our own: memory that stays resident, and for devices without stress-ng a busy loop with a duty.
+"""Stressors of our own: a busy loop with a duty, memory that stays resident, and copies at a set rate.
 
 python -m littoral.profiling.burners cpu SHARE          of one core
 python -m littoral.profiling.burners memory BYTES       says "burning" when it is all there
+python -m littoral.profiling.burners bandwidth RATE     copies so many bytes per second
 
 They end with the process that started them.
 """
@@ -16,6 +17,8 @@ from collections.abc import Callable
 _CYCLE_S = 0.004  # several per period of a quota (20 ms), so that a share below the quota is not held back
 _HASTE = 1.2  # times its usual turn of work, to catch up
 _DEBT_S = 0.02  # what could not be had is not all made up for later
+_COPIED_BYTES = 64 << 20  # more than caches hold
+_PIECE_BYTES = 1 << 20
 
 
 def burn(share: float, forever: Callable[[], bool] = lambda: True) -> None:
@@ -44,6 +47,23 @@ def hold(size_bytes: int) -> bytearray:
     return bytearray(b"\x01") * size_bytes
 
 
+def copy(bytes_per_s: float, forever: Callable[[], bool] = lambda: True) -> int:
+    """Copy memory at a rate, a little every few milliseconds; how many bytes it was, should it end."""
+    source, target = memoryview(hold(_COPIED_BYTES)), memoryview(hold(_COPIED_BYTES))
+    copied, begun, at = 0, time.monotonic(), 0
+    while forever():
+        due = bytes_per_s * (time.monotonic() - begun) - copied
+        if due > bytes_per_s * _DEBT_S:
+            begun += due / bytes_per_s - _DEBT_S
+        end = copied + min(due, _HASTE * bytes_per_s * _CYCLE_S)
+        while copied < end:
+            piece = slice(at, at + _PIECE_BYTES)
+            target[piece] = source[piece]
+            copied, at = copied + _PIECE_BYTES, (at + _PIECE_BYTES) % _COPIED_BYTES
+        time.sleep(_CYCLE_S / 4)
+    return copied
+
+
 def main(kind: str, amount: str) -> None:
     """Until ended."""
     if kind == "cpu":
@@ -53,8 +73,10 @@ def main(kind: str, amount: str) -> None:
         print("burning", flush=True)
         signal.pause()
         del held
+    elif kind == "bandwidth":
+        copy(float(amount))
     else:
-        raise SystemExit(f"no stressor {kind!r}: cpu or memory")
+        raise SystemExit(f"no stressor {kind!r}: cpu, memory or bandwidth")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ class Space:
     workers: tuple[str, ...]
     server: str
     batches: tuple[int, ...]  # the ladder of sizes
-    bandwidth: bool = True  # whether memory bandwidth can be stressed
     cards: tuple[str, ...] = ()  # those workers with a graphics card of their own
 
 
@@ -66,7 +65,7 @@ def _point(space: Space, number: int, unit: NDArray[np.float64]) -> Point:
         cpu, memory, bandwidth, batch = plain[_AXES * index : _AXES * (index + 1)]
         stress[device] = Stress(
             cpu=_round(cpu * MOST_CPU), memory=_round(memory * MOST_MEMORY),
-            bandwidth=_round(max(0.0, bandwidth - QUIET) / (1 - QUIET) * MOST_BANDWIDTH) if space.bandwidth else 0.0,
+            bandwidth=_round(max(0.0, bandwidth - QUIET) / (1 - QUIET) * MOST_BANDWIDTH),
             gpu=_round(busy.get(device, 0.0) * MOST_GPU),
         )  # fmt: skip
         if device in turn:

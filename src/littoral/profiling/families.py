@@ -99,7 +99,7 @@ def _neighbours(columns: Sequence[str], signs: Sequence[int], settings: Settings
 def _process(columns: Sequence[str], signs: Sequence[int], settings: Settings, seed: int) -> Logarithmic:
     from littoral.profiling.process import Process
 
-    inner = Process(smoothness=settings["smoothness"], search_rows=_LENGTHS_ROWS)
+    inner = Process(smoothness=settings["smoothness"], trend=bool(settings.get("trend")), search_rows=_LENGTHS_ROWS)
     return Logarithmic(_kept(inner, signs), lambda X: coordinates(columns, X), _PROCESS_ROWS)
 
 
@@ -123,7 +123,7 @@ FAMILIES: dict[str, Family] = {
         space={"degree": (2, 3), "ridge": (1e-4, 1e-2), "trees": (30, 80), "rate": (0.05, 0.1), "leaves": (4,),
                "least": (6, 12, 24)},
     ),
-    "process": Family(build=_process, space={"smoothness": (1.5, 2.5)}, obeys=False),
+    "process": Family(build=_process, space={"smoothness": (1.5, 2.5), "trend": (0, 1)}, obeys=False),
     "forest": Family(build=_forest, space={"extra": (0, 1), "least": (1, 2, 4), "columns": (0.6, 1.0)}, obeys=False),
     "neighbours": Family(build=_neighbours, space={"count": (3, 5, 9)}, obeys=False),
 }  # fmt: skip

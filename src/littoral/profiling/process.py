@@ -1,4 +1,4 @@
-"""A Gaussian process whose length scales are sought on few rows and used on all: Matérn plus noise."""
+"""A Gaussian process whose length scales are sought on few rows and used on all: Matérn plus noise, about a trend."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from littoral.profiling.features import Floats
 
 
 class Process:
-    """One length scale per column; ``smoothness`` is Matérn's nu."""
+    """One length scale per column; ``smoothness`` is Matérn's nu; a ``trend`` is linear in all columns."""
 
-    def __init__(self, *, smoothness: float, search_rows: int) -> None:
-        self._smoothness, self._search_rows = smoothness, search_rows
+    def __init__(self, *, smoothness: float, trend: bool, search_rows: int) -> None:
+        self._smoothness, self._trend, self._search_rows = smoothness, trend, search_rows
 
     def fit(self, X: Floats, t: Floats) -> None:
         """Seek the scales by likelihood, then condition on every row."""
@@ -32,10 +32,11 @@ class Process:
         return np.asarray(self._final.predict(X))
 
     def _kernel(self, columns: int) -> object:
-        from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+        from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern, WhiteKernel
 
         matern = Matern([2.0] * columns, length_scale_bounds=(0.1, 100.0), nu=self._smoothness)
-        return ConstantKernel(1.0, (1e-2, 1e2)) * matern + WhiteKernel(1e-2, (1e-6, 1.0))
+        around = ConstantKernel(1.0, (1e-2, 1e2)) * matern + WhiteKernel(1e-2, (1e-6, 1.0))
+        return around + ConstantKernel(1.0, (1e-3, 1e3)) * DotProduct(1.0, (1e-2, 1e2)) if self._trend else around
 
 
 def _briefly(objective: object, start: Floats, bounds: Floats) -> tuple[Floats, float]:

@@ -77,16 +77,18 @@ def stressed(
 ) -> Iterator[Running]:  # fmt: skip
     """Stressors run on a device as long as the body does; the processor's may take a second to be at full strength.
 
-    ``stress_ng`` False asks for our own burners; None takes stress-ng if it is there, and says so in the log if not.
+    ``stress_ng`` False asks for our own burners, True for stress-ng's; None takes stress-ng's where they suit the
+    device, and says so in the log if they are missing.
     ``cores`` are what shares are of, if not what the device has at the moment.
     """
-    if stress_ng is None and not (stress_ng := has_stress_ng()):
+    held = place is not None and stress_ng is None
+    if stress_ng is None and not (stress_ng := has_stress_ng()) and not held:
         _tell_of_own()
     size = size_of(place)
     size = size if cores is None else replace(size, cores=cores)
     folder = tempfile.mkdtemp(prefix="littoral-stress-", dir=_disk_folder())
     try:
-        commands = commands_for(stress, size, folder if stress_ng else None, card)
+        commands = commands_for(stress, size, folder if stress_ng else None, card, held=held)
         order = Order(place, folder, commands, {"disk": stress.disk} if stress.disk else {}, telling=TELLING)
         with _kept(order, memory_bytes_per_s(stress, size)) as running:
             yield running

@@ -49,8 +49,15 @@ def has_stress_ng() -> bool:
     return shutil.which("stress-ng") is not None
 
 
-def commands_for(stress: Stress, size: Size, folder: str | None, card: int = 0) -> dict[str, list[str]]:
-    """Command lines by kind of stressor, by stress-ng with its files in ``folder``, or by our own without."""
+def commands_for(
+    stress: Stress, size: Size, folder: str | None, card: int = 0, *, held: bool = False
+) -> dict[str, list[str]]:
+    """Command lines by kind of stressor, by stress-ng with its files in ``folder``, or by our own without.
+
+    Our own, too, where a quota holds the device back: stress-ng takes time that it was held back for work done, and
+    then rests the longer, so that what it uses depends on how its turns meet the quota's periods.
+    """
+    away = None if held else folder
     commands: dict[str, list[str]] = {}
     if stress.gpu:  # these two first: beside the others it takes long to reach a card or to fill memory
         commands["gpu"] = [sys.executable, "-m", "littoral.profiling.gpu_burner", repr(float(stress.gpu)), str(card)]
@@ -59,10 +66,10 @@ def commands_for(stress: Stress, size: Size, folder: str | None, card: int = 0) 
     if stress.cpu:
         workers, share = spread(stress.cpu, size.cores)
         exact = size.cores >= _LEAST_CORES and whole(share)
-        commands |= _ng_cpu(workers, share, folder) if folder and exact else _own_cpu(workers, share)
+        commands |= _ng_cpu(workers, share, away) if away and exact else _own_cpu(workers, share)
     if stress.bandwidth:
-        rate = max(1, round(memory_bytes_per_s(stress, size) / 1e6))
-        commands["bandwidth"] = _ng_bandwidth(rate, _needed(folder, "bandwidth"))
+        rate = memory_bytes_per_s(stress, size)
+        commands["bandwidth"] = _ng_bandwidth(max(1, round(rate / 1e6)), away) if away else _own("bandwidth", rate)
     if stress.disk:
         commands["disk"] = _ng_disk(_needed(folder, "disk"))
     return commands

@@ -15,7 +15,6 @@ from littoral.profiling.bench import Bench, Measured
 from littoral.profiling.design import MOST_MEMORY, Point, Space, least_known, points
 from littoral.profiling.devices import machine_memory
 from littoral.profiling.profile import Profile, load, save
-from littoral.profiling.stressors import has_stress_ng
 from littoral.units import show_bytes
 
 EVENLY = 24  # points that fill the space before doubts choose
@@ -43,7 +42,7 @@ def space_of(job: Job, server: str) -> Space:
     least = min(job.continuum.device(name).largest_batch(footprint) for name in workers)
     sizes = dict.fromkeys(max(1, int(factor * (job.batch or task.recipe.batch))) for factor in LADDER)
     ladder = tuple(size for size in sizes if size <= min(least, footprint.samples // len(workers)))
-    return Space(workers=workers, server=server, batches=ladder or (1,), bandwidth=has_stress_ng(),
+    return Space(workers=workers, server=server, batches=ladder or (1,),
                  cards=tuple(name for name in workers if job.continuum.device(name).card is not None))  # fmt: skip
 
 

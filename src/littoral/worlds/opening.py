@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 def open_live(
     job: Job, task: Task, plan: Plan, keeper: Keeper, *, seed: int, world: str = "processes", lab: bool = False,
     address: str = "", folder: Path | None = None, launcher: Launcher | None = None,
-    ground: Ground | None = None, struck: int = 0,
+    ground: Ground | None = None, struck: int = 0, judged: bool = True,
 ) -> Iterator[Session]:  # fmt: skip
-    """A live run that has not begun; a ``launcher`` and a ``ground`` that are given are used and left as they are."""
+    """A live run that has not begun; a ``launcher`` and a ``ground`` that are given are used and left as they are.
+
+    A run that is not ``judged`` has no accuracy, and nobody who works it out beside the devices whose times count.
+    """
     check_faults(job, lab or (ground is not None and ground.lab is not None))
     cards = Cards()
     with ExitStack() as stack:
@@ -51,9 +54,9 @@ def open_live(
         strategy = make_strategy(plan.strategy, plan.parameters)
         recipe = strategy.tune(task.recipe, len(plan.workers))
         session = Session(
-            job=job, plan=plan, strategy=strategy, mathematics=RealMathematics(task, plan, seed, recipe),
-            keeper=keeper, seed=seed, launcher=launcher, ground=ground, folder=folder,
-            struck=struck, cards=cards,
+            job=job, plan=plan, strategy=strategy, keeper=keeper, seed=seed, launcher=launcher, ground=ground,
+            mathematics=RealMathematics(task, plan, seed, recipe, evaluates=judged), folder=folder, struck=struck,
+            cards=cards,
         )  # fmt: skip
         with closing(session):
             yield session

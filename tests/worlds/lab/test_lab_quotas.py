@@ -63,8 +63,13 @@ def test_speeds_in_different_measures_are_not_compared() -> None:
 
 def test_cores_of_ones_own_leave_one_for_the_lab() -> None:
     assert own_cores({"a": 1.0, "b": 0.25}, [2, 3, 5]) == {"a": (2,), "b": (3,)}
-    with pytest.raises(InputError, match=r"need 2 cores of their own and one for the lab, of 2; .*--pin"):
-        own_cores({"a": 1.0, "b": 0.25}, [0, 1])
+
+
+def test_devices_share_cores_where_there_are_too_few() -> None:
+    assert own_cores({"a": 0.25, "b": 1.0, "c": 0.6}, [4, 5]) == {"a": (5,), "b": (4,), "c": (5,)}
+    assert own_cores({"a": 1.5, "b": 0.25}, [0, 1]) == {"a": (0, 1), "b": (0,)}
+    with pytest.raises(InputError, match=r"do not fit on whole cores, of which there are 2; .*--pin"):
+        own_cores({"a": 0.7, "b": 0.7, "c": 0.4}, [0, 1])
 
 
 @pytest.mark.skipif(bool(missing_parts()) or len(os.sched_getaffinity(0)) < 2, reason="needs a lab and two cores")

@@ -13,7 +13,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from littoral.events import AppChecked, Checkpointed, Computed, Event, Fetched, NodeLost, NodeReturned, Resumed, Sent
+from littoral.events import (
+    AppChecked,
+    Checkpointed,
+    Computed,
+    Evaluated,
+    Event,
+    Fetched,
+    NodeLost,
+    NodeReturned,
+    Resumed,
+    Sent,
+)
 from littoral.job import Fault, Job
 from littoral.learning.task import load_task
 from littoral.planning.planner import make_plan
@@ -49,6 +60,12 @@ def test_half_the_bytes_keep_the_contract(name: str, forge: Forge) -> None:
         story = check_strategy(name, run=run)
         sizes.append(max(event.size for event in story.of(Sent)))
     assert sizes[1] < 0.75 * sizes[0]
+
+
+def test_a_run_that_nobody_judges_ends_all_the_same(forge: Forge) -> None:
+    story = live(small_job(epochs=2), launcher=forge, judged=False)
+    assert story.reason == "epochs" and story.contradictions() == []
+    assert story.of(Computed) and not story.of(Evaluated)
 
 
 def stormy(strategy: str, faults: list[Fault], **settings: object) -> Job:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -21,6 +22,7 @@ from littoral.continuum.continuum import Continuum
 from littoral.document import suggest
 from littoral.errors import InputError
 from littoral.worlds.lab import cgroups, check, netlink, register, spaces
+from littoral.worlds.lab.awake import awake
 from littoral.worlds.lab.check import Measured
 from littoral.worlds.lab.follower import Follower
 from littoral.worlds.lab.hosts import connect
@@ -60,6 +62,7 @@ class Lab:
         self._speeds: dict[str, float] = {}
         self._router: Router | None = None
         self._follower: Follower | None = None
+        self._stack = ExitStack()
 
     @classmethod
     def up(
@@ -75,8 +78,9 @@ class Lab:
         """Bring a continuum to life on this machine.
 
         ``cpu`` overrides the devices' cores; ``seed`` is that of packet losses; ``kept`` marks a lab that ``lab down``
-        may remove although its owner lives; ``pin`` keeps every device to cores of its own, of those this process may
-        use, so that it measures the same again. Raises LabUnavailable where a part is missing.
+        may remove although its owner lives; any other keeps this machine's cores awake. ``pin`` keeps every device to
+        whole cores, of those this process may use and its own if there are enough, so that it measures the same again.
+        Raises LabUnavailable where a part is missing.
         """
         if missing := missing_parts():
             raise LabUnavailable(missing)
@@ -90,6 +94,8 @@ class Lab:
         lab = cls(wiring, record, quotas, owned)
         try:
             lab._build(seed, python_router)
+            if not kept:
+                lab._stack.enter_context(awake(cores))
         except (OSError, RouterFailed) as error:
             lab.down()
             raise LabUnavailable([str(error)]) from error
@@ -161,6 +167,7 @@ class Lab:
         if self._router is not None:
             self._router.close()
             self._router = None
+        self._stack.close()
         register.sweep(self.name)
 
     # -- building ---------------------------------------------------------------------------------------------------

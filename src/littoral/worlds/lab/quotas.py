@@ -30,17 +30,30 @@ def cpu_quotas(continuum: Continuum, cores: float, asked: Mapping[str, float] | 
 
 
 def own_cores(quotas: Mapping[str, float], cores: Sequence[int]) -> dict[str, tuple[int, ...]]:
-    """Whole cores for each device, as many as its quota needs, one left over for the router.
+    """Whole cores for each device, as many as its quota needs: its own, if one is left over for the router.
+
+    Where there are too few, the smaller ones share: half a core that may run on two of them at once is no half core.
 
     >>> own_cores({"a": 0.5, "b": 1.5}, range(4))
     {'a': (0,), 'b': (1, 2)}
+    >>> own_cores({"a": 0.4, "b": 1.0, "c": 0.5}, range(2))
+    {'a': (1,), 'b': (0,), 'c': (1,)}
     """
     needed = {device: math.ceil(quota) for device, quota in quotas.items()}
-    if sum(needed.values()) >= len(cores):
-        found = f"the devices need {sum(needed.values())} cores of their own and one for the lab, of {len(cores)}"
-        raise InputError(found, remedy="let them share cores: leave out --pin")
-    free = iter(cores)
-    return {device: tuple(next(free) for _ in range(count)) for device, count in needed.items()}
+    if sum(needed.values()) < len(cores):
+        free = iter(cores)
+        return {device: tuple(next(free) for _ in range(count)) for device, count in needed.items()}
+    given: dict[str, tuple[int, ...]] = dict.fromkeys(quotas, ())
+    loads = dict.fromkeys(cores, 0.0)
+    for device in sorted(quotas, key=lambda name: -quotas[name]):
+        least = sorted(loads, key=lambda core: loads[core])[: needed[device]]
+        given[device] = tuple(sorted(least))
+        for core in least:
+            loads[core] += quotas[device] / needed[device]
+    if max(loads.values()) > 1 + 1e-9:
+        found = f"the devices do not fit on whole cores, of which there are {len(cores)}"
+        raise InputError(found, remedy="let them run on any: leave out --pin")
+    return given
 
 
 def _speeds(devices: list[Device]) -> dict[str, float]:

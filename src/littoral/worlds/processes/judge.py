@@ -43,7 +43,9 @@ class Judge:
             self.evaluate()
 
     def evaluate(self) -> None:
-        """Judge the model as it is now; the verdict follows."""
+        """Judge the model as it is now; the verdict follows, unless nobody wants any."""
+        if not self._session.mathematics.evaluates:
+            return
         task = asyncio.ensure_future(self._evaluate())
         self._at_work.add(task)
         task.add_done_callback(self._at_work.discard)
