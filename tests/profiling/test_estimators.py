@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from synthetic import Machine, app_rows, exec_s, noise_floor, stressed, training_rows
 
 from littoral.errors import InputError
-from littoral.profiling.estimators import Estimate, Estimators, estimators
+from littoral.profiling.automl import Budget
+from littoral.profiling.estimators import Estimate, Estimators, estimators, fit
 from littoral.profiling.features import TRAINING, Company, app_data, app_of, function, training_data
 from littoral.profiling.fitted import relative_errors
 from littoral.profiling.profile import Profile
-from littoral.profiling.rows import State
+from littoral.profiling.rows import AppRow, State
 from littoral.profiling.table import show, show_importances, table
 
 MACHINE = Machine(sample_share=0.008)
@@ -66,6 +67,21 @@ def test_training_crowds_an_app(nano: Estimators) -> None:
     truth = np.array([exec_s(MACHINE.during(state, 16)) for state in states])
     gentle = np.array([MACHINE.during(state, 16).cpu < 0.75 for state in states])  # apps were measured up to 0.8
     assert np.abs(foretold / truth - 1)[gentle].mean() < 0.05
+
+
+def test_an_app_that_was_measured_beside_training_is_foretold_from_the_state_before() -> None:
+    rng, rows = np.random.default_rng(5), list[AppRow]()
+    for point in range(60):
+        state, batch = stressed(rng), int(rng.choice([2, 8, 32]))
+        for beside, latency in ((0, exec_s(state)), (batch, exec_s(MACHINE.during(state, batch)))):
+            rows.append(replace(app_rows(1)[0], point=point, beside=beside, state=state, mean_s=latency))
+    profile = fit(Profile(training=training_rows(), apps=tuple(rows)), budget=Budget(trials=6))
+    one = estimators(profile, "jetson-nano", training_rows()[0].task)
+    states = [stressed(np.random.default_rng(seed)) for seed in range(100, 140)]
+    alone, crowded = one.exec_time("sift", states).mean, one.exec_time("sift", states, 8).mean
+    assert np.abs(alone / [exec_s(state) for state in states] - 1).mean() < 0.06
+    assert np.abs(crowded / [exec_s(MACHINE.during(state, 8)) for state in states] - 1).mean() < 0.12
+    assert (crowded > alone).mean() > 0.9
 
 
 def test_one_call_answers_for_thousands(nano: Estimators) -> None:

@@ -127,7 +127,7 @@ class ProfiledPerformance:
             if here.any():
                 table[here, column] = self._by_kind(
                     nodes[here], np.asarray(batches)[here],
-                    lambda one, states, b, app=app: one.tail_time(app, one.after(states, b), level=self._level).high,
+                    lambda one, states, b, app=app: one.tail_time(app, states, b, level=self._level).high,
                 )  # fmt: skip
         return table
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product, zip_longest
 
 import numpy as np
@@ -18,7 +18,7 @@ from littoral.errors import InputError
 from littoral.profiling.families import FAMILIES, offered
 from littoral.profiling.features import Data, Mask
 from littoral.profiling.fitted import CONSTANT, Model, Recipe, folds, relative_errors
-from littoral.profiling.sensitivity import importances, relevant
+from littoral.profiling.sensitivity import importances, relevant, varies
 
 TEST_SHARE = 0.16
 FEWEST_POINTS = 8
@@ -62,7 +62,7 @@ def search(data: Data, *, budget: Budget | None = None, seed: int = 0) -> Choice
     train, test = data.rows(~aside), data.rows(aside)
     weights = importances(train, seed)
     columns = relevant(train, weights, seed)
-    recipe = _best(train, columns, budget or Budget(), seed) if columns else CONSTANT
+    recipe = _best(train, _sets(train, columns), budget or Budget(), seed) if columns else CONSTANT
     errors = relative_errors(Model(recipe, train).predict(test.X), test)
     return Choice(
         recipe=recipe,
@@ -81,10 +81,18 @@ def _test_rows(points: NDArray[np.int64], seed: int) -> Mask:
     return np.isin(points, distinct[: max(1, round(TEST_SHARE * len(distinct)))])
 
 
-def _best(data: Data, columns: tuple[str, ...], budget: Budget, seed: int) -> Recipe:
+def _sets(data: Data, columns: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The columns that seemed to matter, and those that ought to: few rows do not tell reliably."""
+    varying = {name for name, column in zip(data.columns, data.X.T, strict=True) if varies(column)}
+    physics = tuple(name for name in data.columns if name in data.physics and name in varying)
+    return [columns] if not physics or set(physics) == set(columns) else [columns, physics]
+
+
+def _best(data: Data, sets: Sequence[tuple[str, ...]], budget: Budget, seed: int) -> Recipe:
     deadline = time.monotonic() + budget.seconds
     parts = folds(data.points, 5, seed)
-    running = list(candidates(data.only(columns), budget, seed))
+    each = replace(budget, trials=-(-budget.trials // len(sets)))
+    running = [recipe for columns in sets for recipe in candidates(data.only(columns), each, seed)]
     errors: dict[int, list[float]] = {i: [] for i in range(len(running))}
     alive = list(errors)
     for rung in _RUNGS:

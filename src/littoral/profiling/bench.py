@@ -104,11 +104,10 @@ class Bench:
             time.sleep(self._windows.before_s)
             window = start, time.monotonic()
             before = {device: self.state(device, window, None) for device in self._posts}
-            peaks = {device: self.state(device, window, PERCENTILE) for device in self._kinds}
-        apps = self._app_rows(point, window, peaks, {})
+        apps = self._app_rows(point, window, before, {})
         steps, window = self._train(point)
         during = {device: self.state(device, window, PERCENTILE) for device in point.batches}
-        apps += self._app_rows(point, window, during, point.batches)
+        apps += self._app_rows(point, window, {device: before[device] for device in point.batches}, point.batches)
         rows = [self._row(point, device, steps[device], before, during) for device in point.batches]
         return Measured(tuple(rows), tuple(apps))
 

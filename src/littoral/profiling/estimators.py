@@ -128,17 +128,26 @@ class Estimators:
         }  # fmt: skip
 
     def after(self, before: States, batch: ArrayLike) -> Columns:
-        """The state during training as columns for ``exec_time``; metrics that are not foretold stay as they were."""
+        """The state during training as columns; metrics that are not foretold stay as they were."""
         foretold = {name: self._mean(name, matrix(function(name), before, batch=batch)) for name in FORETOLD}
         return state_columns(before) | foretold
 
-    def exec_time(self, app: str, state: States, *, level: float | None = 0.9) -> Estimate:
-        """Seconds that an app takes in a state, on the mean."""
-        return self._asked(f"exec:{app}", matrix(function(f"exec:{app}"), state), level)
+    def exec_time(self, app: str, before: States, batch: ArrayLike = 0, *, level: float | None = 0.9) -> Estimate:
+        """Seconds that an app takes on the mean, in a state without training and beside training with ``batch``."""
+        return self._latency(f"exec:{app}", before, batch, level)
 
-    def tail_time(self, app: str, state: States, *, level: float | None = 0.9) -> Estimate:
+    def tail_time(self, app: str, before: States, batch: ArrayLike = 0, *, level: float | None = 0.9) -> Estimate:
         """Seconds that 95 of 100 of its periods take at most."""
-        return self._asked(f"tail:{app}", matrix(function(f"tail:{app}"), state), level)
+        return self._latency(f"tail:{app}", before, batch, level)
+
+    def _latency(self, name: str, before: States, batch: ArrayLike, level: float | None) -> Estimate:
+        """As measured beside training; of an app that never was, in the state that training is to bring about."""
+        if np.any(batch) and not self._crowded(app_of(name)):
+            before, batch = self.after(before, batch), 0
+        return self._asked(name, matrix(function(name), before, beside=batch), level)
+
+    def _crowded(self, app: str) -> bool:
+        return any(row.beside for row in self._profile.app_rows_of(self.kind, app))
 
     def max_batch(
         self, before: States, *, limit: float = 0.9, level: float | None = 0.9, most: int | None = None

@@ -40,6 +40,7 @@ class Function:
     """A quantity to learn: its columns, and the sign it is known to go with some of them.
 
     Relative errors are taken against the value or ``floor``, whichever is larger; ``most`` is the largest value.
+    ``physics`` are the columns that ought to matter, should a few rows not show which do.
     """
 
     name: str
@@ -47,13 +48,21 @@ class Function:
     signs: Mapping[str, int]
     floor: float = _TIME_FLOOR
     most: float = np.inf
+    physics: tuple[str, ...] = ()
 
 
-COMPUTE = Function(name="compute", columns=(*STATE, "batch"), signs={"cpu": 1, "gpu": 1, "pace": 1, "batch": -1})
+_BUSY = ("cpu", "gpu", "load", "memory_bytes_per_s")
+COMPUTE = Function(
+    name="compute",
+    columns=(*STATE, "batch"),
+    signs={"cpu": 1, "gpu": 1, "pace": 1, "batch": -1},
+    physics=(*_BUSY, "batch"),
+)
 UPDATE = Function(
     name="update",
     columns=_UPDATE,
     signs={"server_cpu": 1, "workers": 1, "batch": -1, "batch_mean": -1, "batch_max": -1},
+    physics=("load", "batch", "server_cpu", "server_load", "workers"),
 )
 
 
@@ -61,12 +70,14 @@ def state_function(metric: str) -> Function:
     """A metric of the state during training, from the state before and the batch."""
     signs = {"batch": 1} if metric in {"memory", "gpu_memory"} else {}
     most = 1.0 if metric in SHARES else np.inf
-    return Function(name=metric, columns=(*STATE, "batch"), signs=signs, floor=_SHARE_FLOOR, most=most)
+    return Function(name=metric, columns=(*STATE, "batch"), signs=signs, floor=_SHARE_FLOOR, most=most,
+                    physics=(*_BUSY, "batch"))  # fmt: skip
 
 
 def app_function(name: str) -> Function:
-    """A latency of an app, from the state."""
-    return Function(name=name, columns=STATE, signs={})
+    """A latency of an app, from the state without training and the batch of the training beside it, 0 for none."""
+    physics = (*_BUSY, "beside")
+    return Function(name=name, columns=(*STATE, "beside"), signs={}, physics=physics)
 
 
 def app_of(name: str) -> str:
@@ -98,6 +109,7 @@ class Data:
     settings: NDArray[np.int64]  # rows that differ by nothing that was set share a number
     floor: float = _TIME_FLOOR
     most: float = np.inf
+    physics: tuple[str, ...] = ()
 
     def rows(self, chosen: Mask) -> Data:
         """Some of the rows."""
@@ -127,7 +139,7 @@ def training_data(asked: Function, rows: Sequence[TrainingRow]) -> Data:
 
 def app_data(asked: Function, rows: Sequence[AppRow]) -> Data:
     """What app rows say about one of its latencies."""
-    X = matrix(asked, state_columns([row.state for row in rows]))
+    X = matrix(asked, state_columns([row.state for row in rows]), beside=[row.beside for row in rows])
     latencies = [row.tail_s if asked.name.startswith("tail:") else row.mean_s for row in rows]
     return _data(asked, X, latencies, rows, [row.beside for row in rows])
 
@@ -188,4 +200,5 @@ def _data(
         settings=np.unique(names, return_inverse=True)[1],
         floor=asked.floor,
         most=asked.most,
+        physics=asked.physics,
     )

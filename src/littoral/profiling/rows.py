@@ -60,7 +60,7 @@ class AppRow:
     kind: str
     app: str
     beside: int  # the batch of the training beside it; 0: none
-    state: State  # 95th percentiles, with the app running
+    state: State  # means under stress and apps, without training
     mean_s: float  # of its periods' latencies
     tail_s: float  # their 95th percentile
     deadline_s: float  # of each, as the job had it

@@ -22,8 +22,8 @@ _SLACK = 1.03  # how much worse predictions may get by leaving columns out
 
 def importances(data: Data, seed: int) -> dict[str, float]:
     """By column: by how much the mean relative error grows when it is shuffled, as a share of that error."""
-    varying = [name for name, column in zip(data.columns, data.X.T, strict=True) if _varies(column)]
-    if not varying or not _varies(data.y):
+    varying = [name for name, column in zip(data.columns, data.X.T, strict=True) if varies(column)]
+    if not varying or not varies(data.y):
         return dict.fromkeys(data.columns, 0.0)
     rng = np.random.default_rng(seed)
     found = {name: 0.0 for name in data.columns}
@@ -61,7 +61,8 @@ def _without_echoes(data: Data, kept: list[str], found: Mapping[str, float], see
     return kept
 
 
-def _varies(column: Floats) -> bool:
+def varies(column: Floats) -> bool:
+    """Whether there is anything to learn from it."""
     seen = column[~np.isnan(column)]
     return bool(seen.size and np.ptp(seen) > 1e-12)
 

@@ -16,7 +16,6 @@ from littoral.job import Job, blame
 from littoral.planning.plan import Plan
 from littoral.planning.profiled import calm_state
 from littoral.profiling.estimators import Estimators, estimators
-from littoral.profiling.features import States
 from littoral.profiling.kinds import kinds_of
 from littoral.profiling.profile import Profile, load
 from littoral.profiling.rows import State
@@ -73,7 +72,7 @@ def foretold(job: Job, plan: Plan) -> tuple[Spreads, Spreads]:
     @cache  # many devices are alike
     def spread(kind: str, app: str, state: State, batch: int) -> Spread:
         one = known[kind]
-        return through(*_latency(one, app, one.after(state, batch) if batch else state))
+        return through(*_latency(one, app, state, batch))
 
     calm, training = {}, {}
     for app, device in places:
@@ -97,9 +96,10 @@ def _states(profile: Profile, one: Estimators, app: str) -> list[State]:
     return before or [row.state for row in profile.app_rows_of(one.kind, app)]
 
 
-def _latency(one: Estimators, app: str, state: States) -> tuple[float, float]:
-    """The mean and the 95th percentile of an app's latencies in a state."""
-    return float(one.exec_time(app, state, level=None).mean[0]), float(one.tail_time(app, state, level=None).mean[0])
+def _latency(one: Estimators, app: str, state: State, batch: int) -> tuple[float, float]:
+    """The mean and the 95th percentile of an app's latencies in a state, beside training with that batch, if any."""
+    mean, tail = one.exec_time(app, state, batch, level=None), one.tail_time(app, state, batch, level=None)
+    return float(mean.mean[0]), float(tail.mean[0])
 
 
 def through(mean: float, p95: float) -> Spread:
