@@ -54,8 +54,7 @@ def commands_for(
 ) -> dict[str, list[str]]:
     """Command lines by kind of stressor, by stress-ng with its files in ``folder``, or by our own without.
 
-    Our own, too, where a quota holds the device back: stress-ng takes time that it was held back for work done, and
-    then rests the longer, so that what it uses depends on how its turns meet the quota's periods.
+    Our own, too, where a quota has the device ``held`` back: they count processor time, and repeats agree better.
     """
     away = None if held else folder
     commands: dict[str, list[str]] = {}
