@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
-from given import CONTINUUM, job, until
+from given import CONTINUUM, endless, job, submit, until
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from safetensors.torch import save
 
@@ -171,7 +171,7 @@ def test_paths_name_every_view() -> None:
 
 
 def test_the_story(page_of: Open, served: Served) -> None:
-    """Log in, submit a job, watch it finish, see the plots move, roll a model back, log out."""
+    """Log in, submit a job, watch it finish, see its plots, roll a model back, log out."""
     page = page_of()
     (cookie,) = page.context.cookies()
     assert cookie["httpOnly"] and cookie["sameSite"] == "Lax" and served.token not in cookie["value"]
@@ -180,13 +180,10 @@ def test_the_story(page_of: Open, served: Served) -> None:
     page.select_option("#world", "simulated")
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.locator("h1")).to_contain_text("digits")
-    curve = page.locator("#accuracy path.line")
-    expect(curve).to_be_visible()
-    before = curve.get_attribute("d")
+    expect(page.locator("#accuracy path.line")).to_be_visible()
     expect(page.locator("#gantt path.busy").first).to_be_visible()
     expect(page.locator("#links path.line").first).to_be_visible()
     expect(page.locator("#missed")).to_contain_text("spin")
-    until(lambda: curve.get_attribute("d") != before)
     expect(page.locator(".badge")).to_have_text("finished", timeout=60_000)
     with page.context.expect_page() as opened:
         page.get_by_role("link", name="Report").click()
@@ -202,6 +199,20 @@ def test_the_story(page_of: Open, served: Served) -> None:
     expect(page.locator("#token")).to_be_visible()
     page.goto(f"{served.url}/page/runs")
     expect(page.locator("#token")).to_be_visible()
+
+
+def test_plots_move_until_a_run_is_stopped(page_of: Open, served: Served) -> None:
+    page = page_of()
+    with served.client() as client:
+        made = submit(client, endless(), world="simulated")
+    page.goto(f"{served.url}/page/runs/{made['run']['number']}")
+    curve = page.locator("#accuracy path.line")
+    expect(curve).to_be_visible()
+    before = curve.get_attribute("d")
+    until(lambda: curve.get_attribute("d") != before)
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("dialog").get_by_role("button", name="Stop").click()
+    expect(page.locator(".badge")).to_have_text("stopped", timeout=60_000)
 
 
 def test_what_is_wrong_is_shown_at_its_line(page_of: Open, served: Served) -> None:

@@ -70,7 +70,7 @@ def test_a_run_that_nobody_judges_ends_all_the_same(forge: Forge) -> None:
 
 def stormy(strategy: str, faults: list[Fault], **settings: object) -> Job:
     """A job that lasts a few seconds, so that there is something to disturb."""
-    return small_job(strategy=strategy, epochs=6, task={"samples": 600}, faults=faults, **settings)
+    return small_job(strategy=strategy, epochs=6, task={"samples": 2400}, faults=faults, **settings)
 
 
 def survived(story: Story) -> None:
