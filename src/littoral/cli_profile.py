@@ -39,6 +39,7 @@ def profile_sweep(
     world: Annotated[str, typer.Option(help="'processes' on this machine, or 'ray' on a cluster.")] = "processes",
     address: Annotated[str, typer.Option(help="The Ray cluster, as HOST:PORT; this machine's by default.")] = "",
     window: Annotated[str, typer.Option(help="How long to train at each point; longer ones are less noisy.")] = "6 s",
+    visits: Annotated[int, typer.Option(help="How often to measure each point, others in between.", min=1)] = 1,
     out: Annotated[Path, typer.Option(help="The profile's folder; one that was begun is gone on with.")] = Path(
         "profile"
     ),
@@ -83,7 +84,7 @@ def profile_sweep(
         bench = Bench(job, kinds, server, ground=ground, launcher=launcher, windows=windows, seed=seed)
         print(f"{len(before.training)} rows so far; apps are starting", file=sys.stderr)
         stack.enter_context(bench)
-        found = sweep(bench, space, out, before, budget_s=seconds, seed=seed, tell=_tell)
+        found = sweep(bench, space, out, before, budget_s=seconds, visits=visits, seed=seed, tell=_tell)
     print(f"{len(found.training)} rows of training and {len(found.apps)} of apps are in {out}; "
           f"learn from them with: littoral profile fit {out}", file=sys.stderr)  # fmt: skip
 
@@ -143,6 +144,7 @@ def profile_report(
     folder: Folder,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     count: Annotated[int, typer.Option("--experiments", help="Random ones to solve; 0 for none.", min=0)] = 120,
+    kinds: Annotated[str, typer.Option(help="Of the experiments' workers; one quick and three of the next one.")] = "",
     deadline: Annotated[str | None, typer.Option(help="Of the apps in the experiments, such as '1 s'.")] = None,
     jobs: Annotated[int, typer.Option(help="Experiments to solve at once.", min=1)] = 1,
     seed: SeedOption = 0,
@@ -157,11 +159,14 @@ def profile_report(
     need("plotly")
     profile, seconds = _fitted(folder), None if deadline is None else units.duration(deadline)
     fronts = [] if front is None else [_front(load(front))]
-    found = _experiments(setting_of(profile, deadline_s=seconds, seed=seed), count, jobs) if count else []
+    workers = [kind for kind in kinds.split(",") if kind]
+    setting = setting_of(profile, kinds=workers, deadline_s=seconds, seed=seed) if count else None
+    found = _experiments(setting, count, jobs) if setting else []
     names = found[0].epoch_s if found else ()
     times = {name: [one.epoch_s[name] for one in found] for name in names}
     broken = {name: sum(one.broken[name] for one in found) for name in names}
-    title = f"Profile {folder.resolve().name}"
+    place = folder.resolve()
+    title = f"Profile {place.parent.name if place.name == 'profile' else place.name}"
     page = write_profile_report(profile, out, times=times, broken=broken, fronts=fronts, title=title)
     print(f"report: {page}", file=sys.stderr)
 

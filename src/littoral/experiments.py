@@ -27,8 +27,22 @@ from littoral.profiling.profile import Profile
 from littoral.profiling.rows import State
 
 SAMPLES, WORKERS, COUNT = 3855, 4, 120  # the paper's
+
+
+def fair(instance: Instance) -> Scheme:
+    """Equal shards, and the largest batch that everybody has room for."""
+    room = instance.performance.largest_batch(np.arange(len(instance.names)))
+    return solve_fair(instance, max(1, min(instance.batch_most, int(room.min()))))
+
+
+def plain(instance: Instance) -> Scheme:
+    """Equal shards and the job's batch, as the planner ``fair`` has them: sweeps have that in the middle of theirs."""
+    return solve_fair(instance, int(instance.rungs[len(instance.rungs) // 2]))
+
+
 SOLVERS: Mapping[str, Callable[[Instance], Scheme]] = {
-    "fair": solve_fair,
+    "fair": fair,
+    "fair, job's batch": plain,
     "deepedge-paper": deepedge.solve_paper,
     "deepedge": deepedge.solve,
     "search": search,

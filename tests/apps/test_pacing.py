@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import pairwise
 
 import pytest
 
-from littoral.apps.pacing import pace, run_app
+from littoral.apps.pacing import pace, release_s, run_app
 from littoral.apps.registry import Setting
 from littoral.apps.tally import Tally
 from littoral.continuum.app import App
@@ -50,6 +51,15 @@ def test_work_is_released_again_and_again() -> None:
     records = paced(lambda: calls.append(1), lambda records: sum(r is not None for r in records) == 5)
     done = [latency for latency in records if latency is not None]
     assert len(calls) == len(done) == 5 and all(latency > 0 for latency in done)
+
+
+def test_shaken_releases_fall_into_step_with_nothing() -> None:
+    """Steps of half a period meet unshaken releases at one phase, and shaken ones at all that the shake allows."""
+    for shake, spread in ((0.0, 0.0), (0.45, 0.9)):
+        releases = [release_s(number, 0.05, 2.0, shake) for number in range(200)]
+        phases = [release % 1.0 for release in releases]
+        assert all(later > earlier for earlier, later in pairwise(releases))
+        assert max(phases) - min(phases) == pytest.approx(spread, abs=0.02)
 
 
 def test_releases_during_work_are_dropped() -> None:

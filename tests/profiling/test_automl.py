@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from synthetic import app_rows, training_rows
 
 from littoral.errors import InputError
+from littoral.profiling import automl
 from littoral.profiling.automl import Budget, candidates, search
 from littoral.profiling.families import FAMILIES, offered
 from littoral.profiling.features import COMPUTE, Data, app_data, function, training_data
@@ -32,6 +33,29 @@ def _first(family: str) -> Recipe:
     return Recipe(
         family=family, settings={key: values[0] for key, values in FAMILIES[family].space.items()}, columns=COLUMNS
     )
+
+
+# -- visits -----------------------------------------------------------------------------------------------------------
+
+
+def _visited_twice(data: Data) -> Data:
+    """Once a fifth too slow, once a fifth too fast; the second time, nobody told the temperature."""
+    X = data.X.copy()
+    X[:, data.columns.index("celsius")] = np.nan
+    return replace(data, X=np.vstack([data.X, X]), y=np.concatenate([1.2 * data.y, 0.8 * data.y]),
+                   points=np.tile(data.points, 2), settings=np.tile(data.settings, 2))  # fmt: skip
+
+
+def test_visits_of_a_point_become_their_mean(data: Data) -> None:
+    merged, order = _visited_twice(data).merged(), np.argsort(data.settings)
+    assert np.allclose(merged.X, data.X[order], equal_nan=True) and np.allclose(merged.y, data.y[order])
+    assert merged.points.tolist() == data.points[order].tolist()
+    assert data.merged() is data
+
+
+def test_errors_are_against_the_mean_of_the_visits(data: Data) -> None:
+    once, twice = search(data, budget=SMALL), search(_visited_twice(data), budget=SMALL)
+    assert twice.mape < 0.15 and (twice.train_rows, twice.test_rows) == (2 * once.train_rows, 2 * once.test_rows)
 
 
 # -- no leakage -------------------------------------------------------------------------------------------------------
@@ -98,6 +122,14 @@ def test_a_family_that_cannot_keep_the_signs_is_not_offered() -> None:
 
 def test_time_can_run_out(data: Data) -> None:
     assert search(data, budget=Budget(trials=30, seconds=0.0)).mape < 0.2
+
+
+def test_columns_that_ought_to_matter_are_tried_even_if_none_seemed_to(
+    data: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(automl, "relevant", lambda train, weights, seed: ())
+    found = search(replace(data, physics=COLUMNS), budget=SMALL)
+    assert found.recipe.columns == COLUMNS and found.mape < 0.2
 
 
 def test_a_family_by_wish(data: Data) -> None:

@@ -50,6 +50,18 @@ def test_nobody_is_late_before_training(setting: Setting) -> None:
     assert not np.allclose(first, second)
 
 
+def test_equal_shards_have_a_batch_that_everybody_has_room_for(setting: Setting) -> None:
+    instance = replace(instance_of(setting, np.random.default_rng(1)), batch_most=10**6)
+    room = instance.performance.largest_batch(np.arange(4))
+    assert set(SOLVERS["fair"](instance).batches) == {int(room.min())}
+
+
+def test_equal_shards_also_have_the_jobs_batch(setting: Setting) -> None:
+    instance = replace(instance_of(setting, np.random.default_rng(1)), ladder=(1, 2, 4, 8, 16, 32), batch_most=32)
+    scheme = SOLVERS["fair, job's batch"](instance)
+    assert set(scheme.batches) == {8} and max(scheme.shards) - min(scheme.shards) <= 1
+
+
 def test_the_deadline_is_the_measured_one(fitted: Profile) -> None:
     assert setting_of(fitted).deadline_s == fitted.apps[0].deadline_s == 0.2
 

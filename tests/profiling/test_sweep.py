@@ -19,7 +19,7 @@ from littoral.profiling.design import MOST_CPU, Point, Space, least_known, point
 from littoral.profiling.kinds import kinds_of
 from littoral.profiling.profile import Profile, load, save
 from littoral.profiling.stressors import Stress
-from littoral.profiling.sweep import AGAIN, EVENLY, begun, check_room, server_of, space_of, sweep
+from littoral.profiling.sweep import AGAIN, EVENLY, ROUND, begun, check_room, server_of, space_of, sweep
 from littoral.testing import small_job
 
 CAMERAS = Path(__file__).parents[2] / "examples" / "three-cameras" / "job.yaml"
@@ -80,7 +80,7 @@ class FakeBench:
         return Measured(tuple(rows), (replace(app, point=point.number),))
 
 
-def swept(bench: Any, folder: Path, count: int) -> Profile:
+def swept(bench: Any, folder: Path, count: int, visits: int = 1) -> Profile:
     """Until so many points were asked for."""
 
     class Enough(Exception):
@@ -91,7 +91,7 @@ def swept(bench: Any, folder: Path, count: int) -> Profile:
             raise Enough
 
     with suppress(Enough):
-        sweep(bench, SPACE, folder, _begun(folder), budget_s=1e6, tell=tell)
+        sweep(bench, SPACE, folder, _begun(folder), budget_s=1e6, visits=visits, tell=tell)
     return load(folder)
 
 
@@ -130,6 +130,26 @@ def test_after_the_even_points_doubts_choose(tmp_path: Path) -> None:
     chosen = bench.asked[EVENLY + 1 :]
     assert min(chosen) > EVENLY and len(set(chosen)) == AGAIN - 1
     assert chosen != list(range(EVENLY + 1, EVENLY + AGAIN))
+
+
+def test_visits_of_a_round_take_turns(tmp_path: Path) -> None:
+    bench, first = FakeBench(), list(range(1, ROUND + 1))
+    swept(bench, tmp_path, 3 * ROUND + 1, visits=3)
+    assert bench.asked == [*first * 3, ROUND + 1]
+
+
+def test_visits_that_an_interrupted_sweep_still_owes_are_made_first(tmp_path: Path) -> None:
+    swept(FakeBench(), tmp_path, ROUND + 2, visits=2)  # points 1 and 2 have had both of theirs
+    bench = FakeBench()
+    swept(bench, tmp_path, ROUND, visits=2)
+    assert bench.asked == [*range(3, ROUND + 1), ROUND + 1, ROUND + 2]
+
+
+def test_a_point_that_fails_when_it_is_visited_again_is_not_asked_for_ever(tmp_path: Path) -> None:
+    swept(FakeBench(), tmp_path, 3, visits=2)
+    bench = FakeBench(failing=(1, 3))
+    swept(bench, tmp_path, 6, visits=2)
+    assert bench.asked == [1, 1, 2, 3, 3, 4]
 
 
 def test_a_folder_of_another_task_is_refused(tmp_path: Path) -> None:

@@ -34,5 +34,13 @@ def test_the_floor_is_how_much_the_same_point_differs() -> None:
     again = [replace(row, compute_s=value, point=i // 2, batch=8)
              for i, (row, value) in enumerate(zip((*rows, *rows), apart, strict=False))]  # fmt: skip
     floor = repeatability(training_data(function("compute"), again))
-    assert floor == pytest.approx(0.05 * math.sqrt(2 / math.pi), rel=0.1)  # the mean of |error|
+    assert floor == pytest.approx(0.05 * math.sqrt(2 / math.pi) / math.sqrt(2), rel=0.1)  # of means of two
     assert repeatability(training_data(function("compute"), rows)) is None
+
+
+def test_the_floor_of_means_is_lower_than_that_of_single_visits() -> None:
+    row, *_ = training_rows(8)
+    twice = [replace(row, compute_s=1.0), replace(row, compute_s=1.1)]
+    gap = 0.1 / 1.05 / math.sqrt(2)
+    for rows, visits in ((twice, 2), (twice * 8, 16)):
+        assert repeatability(training_data(function("compute"), rows)) == pytest.approx(gap / math.sqrt(visits))

@@ -189,6 +189,16 @@ def test_the_command_writes_the_page(
     assert "<h1>Profile mine</h1>" in out.read_text() and f"report: {out}" in capsys.readouterr().err
 
 
+def test_a_label_names_the_task_only_where_its_kind_has_several() -> None:
+    profile = fitted()
+    tx2 = [row for row in profile.training if row.kind == "tx2"]
+    moved = [replace(row, task="other") for row in tx2]
+    elsewhere = replace(profile, training=(*(row for row in profile.training if row.kind != "tx2"), *moved))
+    both = replace(profile, training=(*profile.training, *moved))
+    assert {one.label for one in series_of(elsewhere)} == {one.kind for one in series_of(elsewhere)}
+    assert {"tx2, digits", "tx2, other"} < {one.label for one in series_of(both)}
+
+
 def test_the_command_refuses_what_was_not_fitted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

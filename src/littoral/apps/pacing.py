@@ -16,16 +16,18 @@ from littoral.continuum.app import App
 from littoral.events import AppChecked, DeadlineMissed, Event
 
 Clock = Callable[[], float]
+_GOLDEN = (5**0.5 - 1) / 2  # multiples of it, modulo 1, fill a unit evenly
 
 
 async def pace(
     work: Callable[[], None], record: Callable[[float | None], None], *, first_s: float, period_s: float, clock: Clock,
-    thread: ThreadPoolExecutor,
+    thread: ThreadPoolExecutor, shake: float = 0.0,
 ) -> None:  # fmt: skip
     """Release ``work`` at ``first_s`` and every period after, for ever; ``record`` gets each latency in seconds.
 
     Releases lie on an absolute schedule, and a latency counts from there: waking up late is the app's delay too. A
-    release is dropped (None) when the work before is not done, or when all of its period was slept through.
+    release is dropped (None) when the work before is not done, or when all of its period was slept through. With
+    ``shake``, releases are up to so much of a period late, each by another share of it: in step with nothing.
     """
 
     def timed() -> float:
@@ -37,11 +39,11 @@ async def pace(
         await _until(release, clock)
         while release + period_s <= clock():  # the whole process was stopped for a while
             record(None)
-            number, release = _next(number, first_s, period_s)
+            number, release = number + 1, release_s(number + 1, first_s, period_s, shake)
         job = asyncio.get_running_loop().run_in_executor(thread, timed)
         start = release
         while True:
-            number, release = _next(number, first_s, period_s)
+            number, release = number + 1, release_s(number + 1, first_s, period_s, shake)
             done, _ = await asyncio.wait([job], timeout=max(0.0, release - clock()))
             if done:
                 break
@@ -49,9 +51,13 @@ async def pace(
         record(job.result() - start)
 
 
-def _next(number: int, first_s: float, period_s: float) -> tuple[int, float]:
-    """Multiplied, not added up: a million additions would drift."""
-    return number + 1, first_s + (number + 1) * period_s
+def release_s(number: int, first_s: float, period_s: float, shake: float = 0.0) -> float:
+    """When a release is due. Multiplied, not added up: a million additions would drift.
+
+    >>> [release_s(number, 10.0, 2.0) for number in range(3)]
+    [10.0, 12.0, 14.0]
+    """
+    return first_s + (number + shake * (number * _GOLDEN % 1)) * period_s
 
 
 async def _until(moment: float, clock: Clock) -> None:
@@ -61,7 +67,7 @@ async def _until(moment: float, clock: Clock) -> None:
 
 async def run_app(
     app: App, device: str, emit: Callable[[Event], None], clock: Clock, *, seed: int = 0, cores: float = 1.0,
-    sink: Address | None = None,
+    sink: Address | None = None, shake: float = 0.0,
 ) -> None:  # fmt: skip
     """Run an app until cancelled: missed deadlines are emitted as they happen, the account at the end.
 
@@ -84,6 +90,8 @@ async def run_app(
         await in_thread(real.prepare)
         try:
             first_s = clock() + app.period_s * random.Random(f"{seed}/app/{app.name}/{device}").random()
-            await pace(real.work, record, first_s=first_s, period_s=app.period_s, clock=clock, thread=thread)
+            await pace(
+                real.work, record, first_s=first_s, period_s=app.period_s, clock=clock, thread=thread, shake=shake
+            )
         finally:
             emit(AppChecked(clock(), app.name, device, tally.checked, tally.violated, tally.mean_s, tally.worst_s))

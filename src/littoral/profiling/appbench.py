@@ -22,8 +22,10 @@ from littoral.continuum.app import App
 from littoral.errors import RunFailed
 from littoral.events import DeadlineMissed, Event
 from littoral.profiling import companion
+from littoral.worlds.lab import ending
 from littoral.worlds.lab.places import Place, enter
 
+_SHAKE = 0.3  # of a period: steps as long as half of one would meet all releases of a window at one moment
 _AT_ONCE_S = 1e-9  # a deadline that every period misses, so that every one is told
 
 
@@ -54,7 +56,7 @@ class AppBench:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         assert self._process.stdout is not None
-        companion.end(self._process)
+        ending.end(self._process)
         self._listener.join()
         self._process.stdout.close()
 
@@ -95,7 +97,7 @@ def main() -> None:
         enter(order.place)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     app = replace(order.app, deadline_s=_AT_ONCE_S)
-    asyncio.run(run_app(app, order.device, _tell, time.monotonic, seed=order.seed, cores=order.cores))
+    asyncio.run(run_app(app, order.device, _tell, time.monotonic, seed=order.seed, cores=order.cores, shake=_SHAKE))
 
 
 def _tell(event: Event) -> None:

@@ -47,7 +47,7 @@ class Choice:
     test_points: int
     train_rows: int
     test_rows: int
-    mape: float  # mean relative error on the test rows
+    mape: float  # mean relative error at the test points, against the means of their visits
     mape_sd: float
     importances: dict[str, float] = field(default_factory=dict)
 
@@ -58,18 +58,21 @@ def search(data: Data, *, budget: Budget | None = None, seed: int = 0) -> Choice
     if count < FEWEST_POINTS:
         remedy = f"measure at least {FEWEST_POINTS}"
         raise InputError(f"{count} stress points are too few to learn from", remedy=remedy)
+    tested = int(_test_rows(data.points, seed).sum())
+    learned, data = len(data.y) - tested, data.merged()
     aside = _test_rows(data.points, seed)
     train, test = data.rows(~aside), data.rows(aside)
     weights = importances(train, seed)
     columns = relevant(train, weights, seed)
-    recipe = _best(train, _sets(train, columns), budget or Budget(), seed) if columns else CONSTANT
+    sets = _sets(train, columns) if varies(train.y) else []
+    recipe = _best(train, sets, budget or Budget(), seed) if sets else CONSTANT
     errors = relative_errors(Model(recipe, train).predict(test.X), test)
     return Choice(
         recipe=recipe,
         train_points=len(np.unique(train.points)),
         test_points=len(np.unique(test.points)),
-        train_rows=len(train.y),
-        test_rows=len(test.y),
+        train_rows=learned,
+        test_rows=tested,
         mape=float(errors.mean()),
         mape_sd=float(errors.std()),
         importances=weights,
@@ -85,14 +88,14 @@ def _sets(data: Data, columns: tuple[str, ...]) -> list[tuple[str, ...]]:
     """The columns that seemed to matter, and those that ought to: few rows do not tell reliably."""
     varying = {name for name, column in zip(data.columns, data.X.T, strict=True) if varies(column)}
     physics = tuple(name for name in data.columns if name in data.physics and name in varying)
-    return [columns] if not physics or set(physics) == set(columns) else [columns, physics]
+    return [names for names in dict.fromkeys((columns, physics)) if names]
 
 
 def _best(data: Data, sets: Sequence[tuple[str, ...]], budget: Budget, seed: int) -> Recipe:
     deadline = time.monotonic() + budget.seconds
     parts = folds(data.points, 5, seed)
     each = replace(budget, trials=-(-budget.trials // len(sets)))
-    running = [recipe for columns in sets for recipe in candidates(data.only(columns), each, seed)]
+    running = [*(recipe for columns in sets for recipe in candidates(data.only(columns), each, seed)), CONSTANT]
     errors: dict[int, list[float]] = {i: [] for i in range(len(running))}
     alive = list(errors)
     for rung in _RUNGS:

@@ -12,6 +12,7 @@ import statistics
 import time
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -36,10 +37,7 @@ from littoral.worlds.processes.ground import Ground
 from littoral.worlds.processes.launch import Launcher
 from littoral.worlds.ray.cluster import RayGround
 
-FEWEST_STEPS, ENOUGH_STEPS = (
-    4,
-    30,
-)  # of a worker: for a row at all, for a mean that repeats
+FEWEST_STEPS, ENOUGH_STEPS = 4, 30  # of a worker: for a row at all, for a mean that repeats
 PERCENTILE = 0.95
 HASTE = 4.0  # times a device's quota, while its processes start
 _LONGEST = 2.5  # windows that are waited for the slowest worker's enough
@@ -104,8 +102,8 @@ class Bench:
             time.sleep(self._windows.before_s)
             window = start, time.monotonic()
             before = {device: self.state(device, window, None) for device in self._posts}
-        apps = self._app_rows(point, window, before, {})
-        steps, window = self._train(point)
+            apps = self._app_rows(point, window, before, {})
+            steps, window = self._train(point)
         during = {device: self.state(device, window, PERCENTILE) for device in point.batches}
         apps += self._app_rows(point, window, {device: before[device] for device in point.batches}, point.batches)
         rows = [self._row(point, device, steps[device], before, during) for device in point.batches]
@@ -115,10 +113,11 @@ class Bench:
     def stressed(self, point: Point) -> Iterator[None]:
         """Stressors at work; raises RunFailed if one of them ends too early. They start with haste."""
         with ExitStack() as stack:
-            with self._hastened(point.stress):
-                for device, stress in point.stress.items():
-                    self._posts[device].stress(stress)
-                    stack.callback(self._posts[device].relax, check=False)
+            for device in point.stress:
+                stack.callback(self._posts[device].relax, check=False)
+            with self._hastened(point.stress), ThreadPoolExecutor(len(point.stress)) as pool:
+                posts = [self._posts[device] for device in point.stress]
+                list(pool.map(lambda post, stress: post.stress(stress), posts, point.stress.values()))
             yield
             for device in point.stress:
                 self._posts[device].relax(check=True)
@@ -146,8 +145,7 @@ class Bench:
     def _train(self, point: Point) -> tuple[dict[str, list[Computed]], Window]:
         """The steps of every worker inside the window, and the window on the monotonic clock.
 
-        Starting up under stress may take minutes on a weak device: stress and the lab's quotas come when everybody has
-        made a step.
+        Starting up under stress may take minutes on a weak device: quotas are raised until everybody has made a step.
         """
         plan, seconds = self._plan(point), self._windows.during_s
         quiet = replace(self._job, faults=(), accuracy=None, evaluate_every=1e9, workers=tuple(point.batches),
@@ -172,7 +170,6 @@ class Bench:
                     session.perform(command)
                 if math.isinf(opened) and all(steps.values()):
                     starting.close()
-                    stack.enter_context(self.stressed(point))
                     opened = time.monotonic() - offset + self._windows.skip_s
                 told = min((seen[-1].t for seen in steps.values() if seen), default=0.0)  # a little after it was made
                 if told >= opened + seconds * stretch(steps, opened) or event.t >= opened + _PATIENCE * seconds:

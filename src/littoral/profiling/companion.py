@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 
-_PATIENCE_S = 5.0
-
 
 def start(module: str, order: Any) -> subprocess.Popen[bytes]:
     """``python -m module``, with its order; what it tells is on stdout."""
@@ -19,14 +17,3 @@ def start(module: str, order: Any) -> subprocess.Popen[bytes]:
     process.stdin.write(msgspec.json.encode(order) + b"\n")
     process.stdin.flush()
     return process
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Ask it to end, and see to it."""
-    assert process.stdin is not None
-    process.stdin.close()
-    try:
-        process.wait(_PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

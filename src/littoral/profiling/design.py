@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,10 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from littoral.errors import MissingExtra
 from littoral.profiling.stressors import Stress
 
-MOST_CPU, MOST_MEMORY, MOST_BANDWIDTH, MOST_GPU = 1.4, 0.5, 0.5, 0.9  # apps want some of a processor, too
+MOST_CPU, MOST_MEMORY, MOST_BANDWIDTH, MOST_GPU = 1.0, 0.5, 0.5, 0.9  # copies and apps want some of a processor, too
 QUIET = 0.4  # of the points a device has no bandwidth stress
+_DRAWN = 64  # at a time: a power of two
 _AXES = 4  # of a device: processor, memory, bandwidth, batch
 
 
@@ -36,23 +39,19 @@ class Point:
 
 
 def points(space: Space, seed: int = 0) -> Iterator[Point]:
-    """Points without end; the first n fill the space evenly for every n (Kronecker's sequence, Roberts 2018)."""
-    size = _AXES * len(space.workers) + 2 + len(space.cards)
-    ratio = _root(size)
-    steps = np.array([math.pow(ratio, -(axis + 1)) % 1.0 for axis in range(size)])
-    start = np.random.default_rng(seed).random(size)
-    number = 0
+    """Points without end; the first n fill the space evenly for every n, and every few axes of it (Sobol's sequence).
+
+    Sequences of one step per axis (Kronecker's) need fewer lines, and go up and down in step where axes are many.
+    """
+    try:
+        from scipy.stats.qmc import Sobol
+    except ModuleNotFoundError as error:
+        raise MissingExtra("scipy", "profile", "choosing points to measure") from error
+    sequence = Sobol(_AXES * len(space.workers) + 2 + len(space.cards), scramble=True, seed=seed)
+    numbers = itertools.count(1)
     while True:
-        number += 1
-        yield _point(space, number, (start + number * steps) % 1.0)
-
-
-def _root(size: int) -> float:
-    """Of x^(size + 1) = x + 1: the golden ratio for one axis."""
-    x = 2.0
-    for _ in range(64):
-        x = math.pow(1.0 + x, 1.0 / (size + 1))
-    return x
+        for unit, number in zip(sequence.random(_DRAWN), numbers, strict=False):
+            yield _point(space, number, unit)
 
 
 def _point(space: Space, number: int, unit: NDArray[np.float64]) -> Point:

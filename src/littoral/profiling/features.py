@@ -68,10 +68,15 @@ UPDATE = Function(
 
 def state_function(metric: str) -> Function:
     """A metric of the state during training, from the state before and the batch."""
-    signs = {"batch": 1} if metric in {"memory", "gpu_memory"} else {}
-    most = 1.0 if metric in SHARES else np.inf
-    return Function(name=metric, columns=(*STATE, "batch"), signs=signs, floor=_SHARE_FLOOR, most=most,
-                    physics=(*_BUSY, "batch"))  # fmt: skip
+    room = metric in {"memory", "gpu_memory"}
+    return Function(
+        name=metric,
+        columns=(*STATE, "batch"),
+        signs={"batch": 1} if room else {},
+        floor=_SHARE_FLOOR,
+        most=1.0 if metric in SHARES else np.inf,
+        physics=(metric, "batch") if room else (*_BUSY, "batch"),
+    )
 
 
 def app_function(name: str) -> Function:
@@ -115,6 +120,19 @@ class Data:
         """Some of the rows."""
         parts = {name: getattr(self, name)[chosen] for name in ("X", "y", "points", "settings")}
         return replace(self, **parts)
+
+    def merged(self) -> Data:
+        """One row for each setting: the mean over its visits, which a machine's moods trouble less than any of them."""
+        _, first, groups, visits = np.unique(self.settings, return_index=True, return_inverse=True, return_counts=True)
+        if len(first) == len(self.y):
+            return self
+        told = ~np.isnan(self.X)
+        X, known = np.zeros((len(first), self.X.shape[1])), np.zeros((len(first), self.X.shape[1]))
+        np.add.at(X, groups, np.where(told, self.X, 0.0))
+        np.add.at(known, groups, told)
+        X = np.divide(X, known, out=np.full_like(X, np.nan), where=known > 0)
+        y = np.bincount(groups, self.y) / visits
+        return replace(self, X=X, y=y, points=self.points[first], settings=self.settings[first])
 
     def only(self, columns: Sequence[str]) -> Data:
         """Some of the columns."""

@@ -21,6 +21,7 @@ import msgspec
 
 from littoral.profiling import companion
 from littoral.profiling.burners import hold
+from littoral.worlds.lab import ending
 from littoral.worlds.lab.places import Place, enter
 
 _EVERY_S = 0.2
@@ -63,7 +64,7 @@ class Pacer:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         assert self._process.stdout is not None
-        companion.end(self._process)
+        ending.end(self._process)
         self._process.stdout.close()
 
     def pace(self, start: float, end: float) -> float | None:

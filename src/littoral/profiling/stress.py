@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,9 +24,9 @@ from littoral.profiling.devices import size_of
 from littoral.profiling.keeper import Order
 from littoral.profiling.stressors import TELLING, commands_for, has_stress_ng, memory_bytes_per_s
 from littoral.profiling.stressors import Stress as Stress
+from littoral.worlds.lab.ending import end
 from littoral.worlds.lab.places import Place
 
-_PATIENCE_S = 5.0
 _log = logging.getLogger(__name__)
 
 
@@ -108,17 +108,7 @@ def _kept(order: Order, memory_bytes_per_s: float) -> Iterator[Running]:
             running.wait_ready()
             yield running
         finally:
-            _release(keeper)
-
-
-def _release(keeper: subprocess.Popen[bytes]) -> None:
-    assert keeper.stdin is not None
-    with suppress(BrokenPipeError):
-        keeper.stdin.close()
-    try:
-        keeper.wait(_PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        keeper.kill()
+            end(keeper)
 
 
 def _disk_folder() -> str:

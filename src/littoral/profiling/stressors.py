@@ -67,8 +67,8 @@ def commands_for(
         exact = size.cores >= _LEAST_CORES and whole(share)
         commands |= _ng_cpu(workers, share, away) if away and exact else _own_cpu(workers, share)
     if stress.bandwidth:
-        rate = memory_bytes_per_s(stress, size)
-        commands["bandwidth"] = _ng_bandwidth(max(1, round(rate / 1e6)), away) if away else _own("bandwidth", rate)
+        share, rate = stress.bandwidth * min(1.0, size.cores), memory_bytes_per_s(stress, size)
+        commands["bandwidth"] = _ng_bandwidth(max(1, round(rate / 1e6)), away) if away else _own("bandwidth", share)
     if stress.disk:
         commands["disk"] = _ng_disk(_needed(folder, "disk"))
     return commands
@@ -94,7 +94,7 @@ def whole(share: float) -> bool:
 
 
 def memory_bytes_per_s(stress: Stress, size: Size) -> float:
-    """What the bandwidth stressor reads and writes."""
+    """What the bandwidth stressor reads and writes, where nobody hinders it."""
     return stress.bandwidth * min(1.0, size.cores) * copy_bytes_per_s() if stress.bandwidth else 0.0
 
 

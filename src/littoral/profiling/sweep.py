@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
@@ -20,6 +22,7 @@ from littoral.units import show_bytes
 EVENLY = 24  # points that fill the space before doubts choose
 CANDIDATES = 12  # among which they choose
 AGAIN = 4  # then every so many points is an earlier one once more, which tells what no model can know
+ROUND = 8  # points whose visits take turns
 ATTEMPTS = 2
 LADDER = (1 / 8, 1 / 4, 1 / 2, 1, 2, 4)  # times the job's batch: what planners choose from
 
@@ -77,41 +80,62 @@ def begun(folder: Path, kinds: dict[str, str], task: str) -> Profile:
 
 
 class Choice:
-    """Which point is next: evenly at first, then the one of a few that the measured ones tell least about."""
+    """Which point is next: evenly at first, then the one of a few that the measured ones tell least about.
 
-    def __init__(self, space: Space, profile: Profile, seed: int) -> None:
-        times: dict[int, dict[str, float]] = {}
+    With several ``visits``, the points of a round are measured as often, in turn: what slows a machine for some seconds
+    then meets each of them at another moment.
+    """
+
+    def __init__(self, space: Space, profile: Profile, seed: int, visits: int = 1) -> None:
+        times: dict[int, dict[str, list[float]]] = {}
         for row in profile.training:
-            times.setdefault(row.point, {})[row.device] = row.compute_s
-        last = max(times, default=0)
-        self._known = [
-            (point, times[point.number]) for point in islice(points(space, seed), last) if point.number in times
-        ]
+            times.setdefault(row.point, {}).setdefault(row.device, []).append(row.compute_s)
+        early = islice(points(space, seed), max(times, default=0))
+        self._known = {at.number: (at, _means(times[at.number])) for at in early if at.number in times}
+        made = {number: max(map(len, seen.values())) for number, seen in times.items()}
+        self._asked, self._visits = sum(made.values()), visits
+        self._due = deque(self._known[number][0] for turn in range(visits)
+                          for number, count in made.items() if count <= turn)  # fmt: skip
+        self._round: list[Point] = []
         self._stream = (point for point in points(space, seed) if point.number not in times)
         self._pool: list[Point] = []
         self._seed = seed
 
     def next(self) -> Point:
         """The point to measure."""
+        self._asked += 1
+        if self._due:
+            return self._due.popleft()
         if len(self._known) < EVENLY:
             return next(self._stream)
-        if len(self._known) % AGAIN == 0:
-            return self._known[(len(self._known) // AGAIN * 7) % EVENLY][0]
+        if self._visits == 1 and self._asked % AGAIN == 1:
+            return list(self._known.values())[(self._asked // AGAIN * 7) % EVENLY][0]
         self._pool += islice(self._stream, CANDIDATES - len(self._pool))
-        point = least_known(self._pool, self._known, self._seed)
+        point = least_known(self._pool, list(self._known.values()), self._seed)
         self._pool.remove(point)
         return point
 
     def learn(self, point: Point, measured: Measured) -> None:
         """What came of it."""
-        self._known.append((point, {row.device: row.compute_s for row in measured.training}))
+        if point.number in self._known:
+            return
+        self._known[point.number] = point, {row.device: row.compute_s for row in measured.training}
+        self._round.append(point)
+        if len(self._round) == ROUND:
+            self._due.extend(self._round * (self._visits - 1))
+            self._round = []
+
+
+def _means(times: dict[str, list[float]]) -> dict[str, float]:
+    return {device: statistics.fmean(seen) for device, seen in times.items()}
 
 
 def sweep(
-    bench: Bench, space: Space, folder: Path, profile: Profile, *, budget_s: float, seed: int = 0, tell: Tell = _silent
-) -> Profile:
+    bench: Bench, space: Space, folder: Path, profile: Profile, *, budget_s: float, visits: int = 1, seed: int = 0,
+    tell: Tell = _silent,
+) -> Profile:  # fmt: skip
     """Measure until the budget is spent; a point that fails twice is left out, and told."""
-    end, choice = time.monotonic() + budget_s, Choice(space, profile, seed)
+    end, choice = time.monotonic() + budget_s, Choice(space, profile, seed, visits)
     while time.monotonic() < end:
         point, began = choice.next(), time.monotonic()
         measured = _attempt(bench, point, tell)

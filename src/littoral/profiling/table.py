@@ -67,8 +67,8 @@ def show(rows: Sequence[TableRow]) -> str:
         for r in rows
     ]  # fmt: skip
     note = (
-        "points and rows: learned/tested; floor: how far measuring a point again is off; "
-        "shares below 1 % count as 1 % in the error"
+        "points and rows: learned/tested; errors are against the mean of a point's visits, and their floor is how far "
+        "such means are off; shares below 1 % count as 1 % in the error"
     )
     return f"{_aligned(head, body)}\n\n{summary(rows)}\n{note}"
 
@@ -92,13 +92,15 @@ def _mean(rows: Sequence[TableRow]) -> float:
 def repeatability(data: Data) -> float | None:
     """The mean relative error that a perfect model would have, from rows that differ by nothing that was set.
 
-    Two measurements of one value differ from each other by the square root of two times as much as from the truth.
+    Two measurements of one value differ from each other by the square root of two times as much as from the truth, and
+    the mean of n visits by the square root of n times less than each of them.
     """
     same: dict[int, list[float]] = {}
     for setting, value in zip(data.settings.tolist(), data.y.tolist(), strict=True):
         same.setdefault(setting, []).append(value)
     gaps = [abs(a - b) / max((a + b) / 2, data.floor) for values in same.values() for a, b in pairwise(values)]
-    return sum(gaps) / len(gaps) / math.sqrt(2) if gaps else None
+    means = sum(1 / math.sqrt(len(values)) for values in same.values()) / max(1, len(same))
+    return means * sum(gaps) / len(gaps) / math.sqrt(2) if gaps else None
 
 
 def show_importances(profile: Profile) -> str:

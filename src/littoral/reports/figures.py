@@ -19,7 +19,8 @@ from littoral.reports.usage import Use
 from littoral.units import show_rate
 
 Figure = dict[str, Any]  # data and layout, as Plotly's JSON has them
-LEGEND = {"orientation": "h", "x": 0, "xanchor": "left", "y": -0.2, "yanchor": "top"}
+LEGEND = {"orientation": "h", "x": 0, "xanchor": "left", "yanchor": "top"}  # how far below depends on the height
+_BELOW = 56  # pixels from a plot to its legend: the axis has numbers and a title
 
 
 def figure(data: list[dict[str, Any]], height: int, x_title: str, y: dict[str, Any], **layout: Any) -> Figure:
@@ -30,7 +31,7 @@ def figure(data: list[dict[str, Any]], height: int, x_title: str, y: dict[str, A
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "hovermode": "closest",
-        "legend": LEGEND,
+        "legend": LEGEND | {"y": -_BELOW / max(height - 2 * _BELOW, _BELOW)},
         "xaxis": axis | layout.pop("x", {}),
         "yaxis": {"automargin": True, "zeroline": False} | y,
     }

@@ -29,11 +29,11 @@ class Series:
 
 
 def series_of(profile: Profile) -> list[Series]:
-    """A series per pair; the label names the task only where there are several."""
+    """A series per pair; the label names the task only where the kind has several."""
     pairs = profile.pairs()
-    several = len({task for _, task in pairs}) > 1
+    kinds = [kind for kind, _ in pairs]
     return [
-        Series(label=f"{kind}, {task}" if several else kind, kind=kind, task=task,
+        Series(label=f"{kind}, {task}" if kinds.count(kind) > 1 else kind, kind=kind, task=task,
                rows=tuple(profile.training_of(kind, task)))
         for kind, task in pairs
     ]  # fmt: skip

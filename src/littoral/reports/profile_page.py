@@ -79,11 +79,14 @@ def _page(profile: Profile, times: Times, broken: Mapping[str, int], fronts: Fro
 
 def _headline(profile: Profile, title: str) -> str:
     points = len({row.point for row in profile.training} | {row.point for row in profile.apps})
-    kinds, tasks = sorted({kind for kind, _ in profile.pairs()}), sorted({task for _, task in profile.pairs()})
+    kinds: dict[str, list[str]] = {}
+    for kind, task in sorted(profile.pairs()):
+        kinds.setdefault(task, []).append(kind)
+    said = [f"{', '.join(names)} ({task})" for task, names in kinds.items()]
     text = (
-        f"{len(profile.training)} windows of training ({', '.join(tasks)}) and {len(profile.apps)} of apps, at "
-        f"{points} stress points, on device kinds {', '.join(kinds)}. The figures have the numbers that they have in "
-        "the Deep-Edge paper (IC2E'20); all values are this profile's own."
+        f"{len(profile.training)} windows of training and {len(profile.apps)} of apps, at {points} stress points, on "
+        f"device kinds {'; '.join(said)}. The figures have "
+        "the numbers that they have in the Deep-Edge paper (IC2E'20); all values are this profile's own."
     )
     return f'<header class="head"><h1>{escape(title)}</h1>{paragraph(text, "lead")}</header>'
 
@@ -93,17 +96,18 @@ def _headline(profile: Profile, title: str) -> str:
 
 def _errors(profile: Profile) -> str:
     rows = table_of(profile)
-    several, repeated = len({row.task for row in rows if row.task}) > 1, any(row.floor is not None for row in rows)
+    kinds = [kind for kind, _ in profile.pairs()]
+    several, repeated = len(kinds) > len(set(kinds)), any(row.floor is not None for row in rows)
     heads = [
         ("function", "what is learned"), ("kind", "of device"), *([("task", "")] if several else []),
         ("points", "stress points learned from / tested on"), ("MAPE %", "mean ± deviation of relative errors"),
-        *([("floor %", "how far measuring a point again is off")] if repeated else []),
+        *([("floor %", "how far such a mean is off")] if repeated else []),
         ("algorithm", "that was chosen"), ("columns", "that it uses"),
     ]  # fmt: skip
     text = (
-        "Errors on stress points that were not learned from, relative to the measured value; shares below 1 % count "
-        f"as 1 %. {len(profile.training)} rows of training and {len(profile.apps)} of apps. The paper: 3.433 % over 14 "
-        "functions, with 72 to 264 tested points a kind."
+        "Errors on stress points that were not learned from, relative to the mean of a point's visits; shares below "
+        f"1 % count as 1 %. {len(profile.training)} rows of training and {len(profile.apps)} of apps. The paper: "
+        "3.433 % over 14 functions, with 72 to 264 tested points a kind."
     )
     cells = [_error(row, several, repeated) for row in rows]
     said = summary(rows)
@@ -242,6 +246,8 @@ def _responses(profile: Profile, series: Sequence[Series]) -> str:
 def _panel(panel: Panel, found: Sequence[Response]) -> str:
     axis = figures.input_axis(found, panel.x, panel.column)
     drawn = figures.response_figure(found, axis, panel.y, share=panel.function == "memory")
-    unused = [one.label for one in found if not one.used]
+    fixed = [one.label for one in found if np.ptp(one.x) == 0]
+    unused = [one.label for one in found if not one.used and one.label not in fixed]
     flat = f" Flat on {', '.join(unused)}: this input was found not to matter there." if unused else ""
+    flat += f" It was never varied on {', '.join(fixed)}." if fixed else ""
     return plot(drawn, panel.head) + paragraph(f"The paper: it {panel.papers}.{flat}")
