@@ -1,6 +1,7 @@
 # make demo       the main job: four ways to train one job compared, with a report
 # make demo-lab   real processes in an emulated continuum, beside PyTorch DDP (as root)
 # make test       the test suite
+# make report     Deep-Edge's table and figures from the measurements in benchmarks/deep_edge: runs/deep-edge.html
 # make soak       its properties on 10,000 random cases each, and long tests: hours
 # Each sets up everything it needs in .venv by itself.
 
@@ -8,7 +9,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo demo-lab test soak check bench docs format clean
+.PHONY: demo demo-lab test report soak check bench docs format clean
 
 demo-lab: $(READY)
 	$(BIN)/python benchmarks/lab.py --demo
@@ -20,6 +21,10 @@ demo: $(READY)
 # Hundreds of the tests' processes import the package: it is compiled once, whatever the environment says.
 test: $(READY)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 3 --dist worksteal
+
+report: $(READY)
+	$(BIN)/littoral profile report benchmarks/deep_edge/profile --jobs 2 --out runs/deep-edge.html \
+	    --kinds half-shared,quarter-shared,quarter-shared,quarter-shared --front examples/fog-and-cloud/job.yaml
 
 soak: $(READY)
 	LITTORAL_SOAK=1 $(BIN)/pytest -n 2 --dist worksteal tests/strategies tests/planning tests/learning tests/manager

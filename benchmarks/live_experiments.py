@@ -3,10 +3,10 @@
     python benchmarks/live_experiments.py run JOB.yaml PROFILE --out FILE [--count 12] [--seed 0] [--pin]
     python benchmarks/live_experiments.py table FILE...
 
-Per experiment all devices are stressed at random, and their states and their apps' latencies are measured; each solver
-plans an epoch from these states; each epoch is run under the same stress, with the apps beside it, in random order, and
-once only where solvers agree on shards and batches. Lateness is counted in both windows, with training and without. A
-line per experiment is appended to FILE; one that is there is not run.
+Per experiment all devices are stressed at random, from its beginning to its end; their states and their apps' latencies
+are measured; each solver plans an epoch from these states; each epoch is run, with the apps beside it, in random order,
+and once only where solvers agree on shards and batches. Lateness is counted in both windows, with training and without.
+A line per experiment is appended to FILE; one that is there is not run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import islice
@@ -36,6 +36,7 @@ from littoral.profiling.bench import HASTE, Bench
 from littoral.profiling.design import Point, points
 from littoral.profiling.kinds import kinds_of
 from littoral.profiling.profile import load
+from littoral.profiling.rows import State
 from littoral.profiling.sweep import server_of, space_of
 from littoral.rehearsal import Forgetful
 from littoral.supervisor import Supervisor
@@ -61,10 +62,25 @@ class Trials:
 
     def experiment(self, number: int, drawn: Sequence[Point]) -> dict[str, Any]:
         """One draw of stress that leaves every app in time, and an epoch by every solver under it."""
+        with ExitStack() as stack:
+            states, late = self._quiet(stack, drawn)
+            return self._epochs(number, states, late)
+
+    def _quiet(self, stack: ExitStack, drawn: Sequence[Point]) -> tuple[dict[str, State], dict[str, int]]:
+        """The first stress under which nobody is late, or the last of those drawn; the stack ends it."""
+        names = (*self._workers, self._server)
         for point in drawn:
-            states, late = self._quiet(point)
-            if late["late"] == 0:
+            stack.close()
+            stack.enter_context(self._bench.stressed(point))
+            time.sleep(SETTLE_S)
+            start = time.monotonic()
+            time.sleep(ALONE_S)
+            window = start, time.monotonic()
+            if not (late := self._late(window))["late"]:
                 break
+        return {name: self._bench.state(name, window, None) for name in names}, late
+
+    def _epochs(self, number: int, states: Mapping[str, State], late: dict[str, int]) -> dict[str, Any]:
         instance = cluster(self._setting, [states[name] for name in self._workers], states[self._server])
         instance = replace(instance, samples=self._task.footprint().samples)
         run: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -74,21 +90,12 @@ class Trials:
                 scheme = SOLVERS[name](instance)
                 same = tuple(scheme.shards), tuple(scheme.batches)
                 if same not in run:
-                    run[same] = self._epoch(point, scheme)
+                    run[same] = self._epoch(scheme)
                 row["solvers"][name] = run[same] | {"predicted_s": scheme.epoch_s}
             except (Infeasible, InputError, RunFailed) as error:  # what Algorithm 1 prints need not be a plan
                 row["solvers"][name] = {"error": str(error)}
             print(number, name, row["solvers"][name], flush=True)
         return row | {"runs": len(run)}
-
-    def _quiet(self, point: Point) -> tuple[dict[str, Any], dict[str, int]]:
-        with self._bench.stressed(point):
-            time.sleep(SETTLE_S)
-            start = time.monotonic()
-            time.sleep(ALONE_S)
-            window = start, time.monotonic()
-            names = (*self._workers, self._server)
-            return {name: self._bench.state(name, window, None) for name in names}, self._late(window)
 
     def _late(self, window: Window) -> dict[str, int]:
         told = [
@@ -96,9 +103,9 @@ class Trials:
             for (app, _), seen in self._bench.latencies(window).items()
             for latency in seen
         ]
-        return {"periods": len(told), "late": sum(latency > deadline for latency, deadline in told)}
+        return {"periods": len(told), "late": sum(latency >= deadline for latency, deadline in told)}
 
-    def _epoch(self, point: Point, scheme: Scheme) -> dict[str, Any]:
+    def _epoch(self, scheme: Scheme) -> dict[str, Any]:
         plan = self._plan(scheme)
         job = replace(self._job, faults=(), accuracy=None, evaluate_every=1e9, epochs=1,
                       workers=tuple(worker.device for worker in plan.workers),
@@ -117,13 +124,13 @@ class Trials:
                 offset = min(offset, time.monotonic() - event.t)
                 if isinstance(event, Computed):
                     steps.append(event)
-                    if len(steps) == 1:
+                    if len(steps) == 1:  # everybody is up
                         self._speed(1.0)
-                        stack.enter_context(self._bench.stressed(point))
                 for command in supervisor.handle(event):
                     session.perform(command)
         start, end = min(step.start for step in steps), max(step.t for step in steps)  # start-up is another matter
-        return {"measured_s": end - start, "workers": len(plan.workers)} | self._late((offset + start, offset + end))
+        ends = {step.node: step.t - start for step in steps}
+        return {"measured_s": end - start, "ends_s": ends} | self._late((offset + start, offset + end))
 
     def _speed(self, factor: float) -> None:
         for device in self._workers:
@@ -180,7 +187,8 @@ def table(asked: argparse.Namespace) -> None:
         off = np.array([one["predicted_s"] / one["measured_s"] - 1 for _, one in both])
         late, periods = (sum(one[key] for _, one in both) for key in ("late", "periods"))
         epoch = np.mean([one["measured_s"] for _, one in both])
-        print(f"| {name} | {epoch:.1f} s | {gains.mean():.2f} | {gains.min():.2f}-{gains.max():.2f} | "
+        print(f"| {name} | {epoch:.1f} s | {gains.mean():.2f} ± "
+              f"{gains.std(ddof=1) / math.sqrt(len(gains)):.2f} | {gains.min():.2f}-{gains.max():.2f} | "
               f"{100 * off.mean():+.0f} % (mean size {100 * np.abs(off).mean():.0f} %) | {late} of {periods} | "
               f"{len(rows) - len(both)} |")  # fmt: skip
 

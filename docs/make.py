@@ -41,6 +41,7 @@ answers, 2 wrong input, 3 no plan keeps the limits, 4 the run failed, 130 interr
 
 VERBS = (
     *("check", "plan", "run", "compare", "report", "fidelity", "lab up", "lab down", "lab check"),
+    *(f"profile {verb}" for verb in ("sweep", "fit", "table", "importance", "join", "report")),
     *("serve", "token create", "token list", "token revoke", "submit", "status", "logs", "watch", "stop"),
     *("backup", "restore", "agent", "export"),
     *("model create", "model list", "model show", "model update", "model watch", "model promote", "model rollback"),
