@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -19,7 +20,7 @@ from littoral.profiling.design import MOST_CPU, Point, Space, least_known, point
 from littoral.profiling.kinds import kinds_of
 from littoral.profiling.profile import Profile, load, save
 from littoral.profiling.stressors import Stress
-from littoral.profiling.sweep import AGAIN, EVENLY, ROUND, begun, check_room, server_of, space_of, sweep
+from littoral.profiling.sweep import AGAIN, EVENLY, Choice, begun, check_room, server_of, space_of, sweep
 from littoral.testing import small_job
 
 CAMERAS = Path(__file__).parents[2] / "examples" / "three-cameras" / "job.yaml"
@@ -132,24 +133,31 @@ def test_after_the_even_points_doubts_choose(tmp_path: Path) -> None:
     assert chosen != list(range(EVENLY + 1, EVENLY + AGAIN))
 
 
-def test_visits_of_a_round_take_turns(tmp_path: Path) -> None:
-    bench, first = FakeBench(), list(range(1, ROUND + 1))
-    swept(bench, tmp_path, 3 * ROUND + 1, visits=3)
-    assert bench.asked == [*first * 3, ROUND + 1]
+def chosen(profile: Profile, spent: Sequence[float], visits: int) -> list[int]:
+    """The points that are asked for when so much of the budget is spent; all of them can be measured."""
+    choice, bench, numbers = Choice(SPACE, profile, 0, visits), FakeBench(), []
+    for share in spent:
+        point = choice.next(share)
+        choice.learn(point, bench.measure(point))
+        numbers.append(point.number)
+    return numbers
+
+
+def test_a_sweep_of_several_visits_goes_to_and_fro() -> None:
+    spent = [0.0, 0.1, 0.3, 0.34, 0.4, 0.6, 0.7, 0.8, 0.9, 0.95]
+    assert chosen(Profile(), spent, visits=3) == [1, 2, 3, 3, 2, 1, 1, 2, 3, 4]
 
 
 def test_visits_that_an_interrupted_sweep_still_owes_are_made_first(tmp_path: Path) -> None:
-    swept(FakeBench(), tmp_path, ROUND + 2, visits=2)  # points 1 and 2 have had both of theirs
-    bench = FakeBench()
-    swept(bench, tmp_path, ROUND, visits=2)
-    assert bench.asked == [*range(3, ROUND + 1), ROUND + 1, ROUND + 2]
+    profile = swept(FakeBench(), tmp_path, 3)
+    assert chosen(profile, [0.0] * 5, visits=2) == [3, 2, 1, 4, 5]
 
 
 def test_a_point_that_fails_when_it_is_visited_again_is_not_asked_for_ever(tmp_path: Path) -> None:
     swept(FakeBench(), tmp_path, 3, visits=2)
     bench = FakeBench(failing=(1, 3))
     swept(bench, tmp_path, 6, visits=2)
-    assert bench.asked == [1, 1, 2, 3, 3, 4]
+    assert bench.asked == [3, 3, 2, 1, 1, 4]
 
 
 def test_a_folder_of_another_task_is_refused(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
@@ -22,7 +22,6 @@ from littoral.units import show_bytes
 EVENLY = 24  # points that fill the space before doubts choose
 CANDIDATES = 12  # among which they choose
 AGAIN = 4  # then every so many points is an earlier one once more, which tells what no model can know
-ROUND = 8  # points whose visits take turns
 ATTEMPTS = 2
 LADDER = (1 / 8, 1 / 4, 1 / 2, 1, 2, 4)  # times the job's batch: what planners choose from
 
@@ -82,8 +81,8 @@ def begun(folder: Path, kinds: dict[str, str], task: str) -> Profile:
 class Choice:
     """Which point is next: evenly at first, then the one of a few that the measured ones tell least about.
 
-    With several ``visits``, the points of a round are measured as often, in turn: what slows a machine for some seconds
-    then meets each of them at another moment.
+    With several ``visits`` a sweep goes to and fro: its last points come first when they are measured again. A machine
+    that grows slower by the minute then meets all of them at the same time on the mean.
     """
 
     def __init__(self, space: Space, profile: Profile, seed: int, visits: int = 1) -> None:
@@ -92,24 +91,32 @@ class Choice:
             times.setdefault(row.point, {}).setdefault(row.device, []).append(row.compute_s)
         early = islice(points(space, seed), max(times, default=0))
         self._known = {at.number: (at, _means(times[at.number])) for at in early if at.number in times}
-        made = {number: max(map(len, seen.values())) for number, seen in times.items()}
-        self._asked, self._visits = sum(made.values()), visits
-        self._due = deque(self._known[number][0] for turn in range(visits)
-                          for number, count in made.items() if count <= turn)  # fmt: skip
-        self._round: list[Point] = []
+        self._made = Counter({number: max(map(len, seen.values())) for number, seen in times.items()})
+        self._visits = visits
+        self._due = deque(number for turn in range(1, visits) for number in self._owing(turn))
         self._stream = (point for point in points(space, seed) if point.number not in times)
         self._pool: list[Point] = []
         self._seed = seed
 
-    def next(self) -> Point:
-        """The point to measure."""
-        self._asked += 1
-        if self._due:
-            return self._due.popleft()
+    def next(self, spent: float) -> Point:
+        """The point to measure, when so much of the budget is spent: new ones for a visit's share, then all again."""
+        if not self._due:
+            self._due.extend(self._owing(min(int(self._visits * spent), self._visits - 1)))
+        point = self._known[self._due.popleft()][0] if self._due else self._new()
+        self._made[point.number] += 1
+        return point
+
+    def _owing(self, turn: int) -> list[int]:
+        """The points that were not measured more than ``turn`` times, in the order of that turn."""
+        owing = [number for number in self._known if self._made[number] <= turn] if turn else []
+        return owing[::-1] if turn % 2 else owing
+
+    def _new(self) -> Point:
         if len(self._known) < EVENLY:
             return next(self._stream)
-        if self._visits == 1 and self._asked % AGAIN == 1:
-            return list(self._known.values())[(self._asked // AGAIN * 7) % EVENLY][0]
+        asked = self._made.total() + 1
+        if self._visits == 1 and asked % AGAIN == 1:
+            return list(self._known.values())[(asked // AGAIN * 7) % EVENLY][0]
         self._pool += islice(self._stream, CANDIDATES - len(self._pool))
         point = least_known(self._pool, list(self._known.values()), self._seed)
         self._pool.remove(point)
@@ -117,13 +124,8 @@ class Choice:
 
     def learn(self, point: Point, measured: Measured) -> None:
         """What came of it."""
-        if point.number in self._known:
-            return
-        self._known[point.number] = point, {row.device: row.compute_s for row in measured.training}
-        self._round.append(point)
-        if len(self._round) == ROUND:
-            self._due.extend(self._round * (self._visits - 1))
-            self._round = []
+        times = {row.device: row.compute_s for row in measured.training}
+        self._known.setdefault(point.number, (point, times))
 
 
 def _means(times: dict[str, list[float]]) -> dict[str, float]:
@@ -136,8 +138,8 @@ def sweep(
 ) -> Profile:  # fmt: skip
     """Measure until the budget is spent; a point that fails twice is left out, and told."""
     end, choice = time.monotonic() + budget_s, Choice(space, profile, seed, visits)
-    while time.monotonic() < end:
-        point, began = choice.next(), time.monotonic()
+    while (began := time.monotonic()) < end:
+        point = choice.next(1 - (end - began) / budget_s)
         measured = _attempt(bench, point, tell)
         if measured is None:
             continue
