@@ -161,7 +161,7 @@ def run(asked: argparse.Namespace) -> None:
     done = {row["number"] for row in rows_of([asked.out])} if asked.out.exists() else set()
     with (
         Lab.up(job.continuum, pin=asked.pin) as lab, Forge() as forge,
-        Bench(job, kinds, server, ground=Ground(lab), launcher=forge) as bench,
+        Bench(job, kinds, server, ground=Ground(lab), launcher=forge, shake=0.0) as bench,
     ):  # fmt: skip
         trials = Trials(job, setting, bench, lab, forge)
         for number in (asked.seed * asked.count + i for i in range(asked.count)):

@@ -39,7 +39,7 @@ def profile_sweep(
     world: Annotated[str, typer.Option(help="'processes' on this machine, or 'ray' on a cluster.")] = "processes",
     address: Annotated[str, typer.Option(help="The Ray cluster, as HOST:PORT; this machine's by default.")] = "",
     window: Annotated[str, typer.Option(help="How long to train at each point; longer ones are less noisy.")] = "6 s",
-    visits: Annotated[int, typer.Option(help="How often to measure each point, others in between.", min=1)] = 1,
+    visits: Annotated[int, typer.Option(help="How often to measure each point, to and fro.", min=1)] = 1,
     out: Annotated[Path, typer.Option(help="The profile's folder; one that was begun is gone on with.")] = Path(
         "profile"
     ),

@@ -203,7 +203,7 @@ def test_a_point_of_a_profile_is_measured_on_its_machines(cloud: Cloud) -> None:
 def test_a_post_that_dies_is_named(cloud: Cloud) -> None:
     device = small_continuum((100.0,)).device("w-1")
     with join(cloud.address, ["w-1"]) as cluster:
-        post = RayPost(cluster, device, [], 0)
+        post = RayPost(cluster, device, [], 0, 0.0)
         with pytest.raises(RunFailed, match="w-1 is out of reach"), post:
             ray_module().kill(post._actor)
             for _ in range(200):  # dying takes a moment

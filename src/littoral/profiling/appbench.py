@@ -25,7 +25,6 @@ from littoral.profiling import companion
 from littoral.worlds.lab import ending
 from littoral.worlds.lab.places import Place, enter
 
-_SHAKE = 0.3  # of a period: steps as long as half of one would meet all releases of a window at one moment
 _AT_ONCE_S = 1e-9  # a deadline that every period misses, so that every one is told
 
 
@@ -37,14 +36,17 @@ class Order(msgspec.Struct):
     place: Place | None
     cores: float
     seed: int
+    shake: float
 
 
 class AppBench:
     """One app on one device, from entering to leaving the context."""
 
-    def __init__(self, app: App, device: str, place: Place | None, *, cores: float = 1.0, seed: int = 0) -> None:
+    def __init__(
+        self, app: App, device: str, place: Place | None, *, cores: float = 1.0, seed: int = 0, shake: float = 0.0
+    ) -> None:
         self.app, self.device = app, device
-        self._order = Order(app, device, place, cores, seed)
+        self._order = Order(app, device, place, cores, seed, shake)
         self._heard: list[tuple[float, float | None]] = []  # when told, and the latency; None: dropped
 
     def __enter__(self) -> AppBench:
@@ -97,7 +99,9 @@ def main() -> None:
         enter(order.place)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     app = replace(order.app, deadline_s=_AT_ONCE_S)
-    asyncio.run(run_app(app, order.device, _tell, time.monotonic, seed=order.seed, cores=order.cores, shake=_SHAKE))
+    asyncio.run(
+        run_app(app, order.device, _tell, time.monotonic, seed=order.seed, cores=order.cores, shake=order.shake)
+    )
 
 
 def _tell(event: Event) -> None:

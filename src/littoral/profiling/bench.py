@@ -39,6 +39,7 @@ from littoral.worlds.ray.cluster import RayGround
 
 FEWEST_STEPS, ENOUGH_STEPS = 4, 30  # of a worker: for a row at all, for a mean that repeats
 PERCENTILE = 0.95
+SHAKE = 0.3  # of an app's period: steps as long as half of one would meet all releases of a window at one moment
 HASTE = 4.0  # times a device's quota, while its processes start
 _LONGEST = 2.5  # windows that are waited for the slowest worker's enough
 _PATIENCE = 4  # windows that a worker may take to tell of one
@@ -73,10 +74,10 @@ class Bench:
 
     def __init__(
         self, job: Job, kinds: Mapping[str, str], server: str, *, ground: Ground, launcher: Launcher,
-        windows: Windows = Windows(), seed: int = 0,
+        windows: Windows = Windows(), seed: int = 0, shake: float = SHAKE,
     ) -> None:  # fmt: skip
         self._job, self._kinds, self._server, self._windows, self._seed = job, kinds, server, windows, seed
-        self._ground, self._launcher = ground, launcher
+        self._ground, self._launcher, self._shake = ground, launcher, shake
         self._task: Task = load_task(job.task, job.task_options, job.recipe)
         self._deadlines = {app.name: app.deadline_s for app in job.continuum.apps}
         self._stack = ExitStack()
@@ -135,10 +136,10 @@ class Bench:
         described = self._job.continuum.device(device)
         apps = [app for app in self._job.continuum.apps if device in app.on and device in self._kinds]
         if isinstance(self._ground, RayGround):
-            return RayPost(self._ground.cluster, described, apps, self._seed)
+            return RayPost(self._ground.cluster, described, apps, self._seed, self._shake)
         lab = self._ground.lab
         place, cores = (None, 1.0) if lab is None else (self._ground.place(device), lab.quotas[device])
-        return LocalPost(described, apps, place, cores, self._seed)
+        return LocalPost(described, apps, place, cores, self._seed, self._shake)
 
     # -- training ---------------------------------------------------------------------------------------------------
 

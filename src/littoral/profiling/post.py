@@ -52,11 +52,13 @@ class Post(Protocol):
 class LocalPost:
     """A post on this machine, or in a place of its lab."""
 
-    def __init__(self, device: Device, apps: Sequence[App], place: Place | None, cores: float, seed: int) -> None:
+    def __init__(
+        self, device: Device, apps: Sequence[App], place: Place | None, cores: float, seed: int, shake: float
+    ) -> None:
         self._device, self._place = device, place
         self._cores = None if place is None else cores
         self._probe, self._pacer = Probe(place, card=device.card), Pacer(place)
-        self._apps = [AppBench(app, device.name, place, cores=cores, seed=seed) for app in apps]
+        self._apps = [AppBench(app, device.name, place, cores=cores, seed=seed, shake=shake) for app in apps]
         self._stack, self._stresses = ExitStack(), ExitStack()
         self._running: Running | None = None
         self._rate = 0.0  # of memory that the present or last stress was told to read and write, bytes/s

@@ -34,14 +34,14 @@ class Attendant(LocalPost):
 class RayPost:
     """A post elsewhere."""
 
-    def __init__(self, cluster: Cluster, device: Device, apps: Sequence[App], seed: int) -> None:
-        self._cluster, self._device, self._apps, self._seed = cluster, device, apps, seed
+    def __init__(self, cluster: Cluster, device: Device, apps: Sequence[App], seed: int, shake: float) -> None:
+        self._cluster, self._device, self._apps, self._seed, self._shake = cluster, device, apps, seed, shake
         self._shift = 0.0  # of its clock against ours
 
     def __enter__(self) -> RayPost:
         ray = ray_module()
         made = ray.remote(Attendant).options(num_cpus=0, max_restarts=0, **self._cluster.pin(self._device.name))
-        self._actor = made.remote(self._device, tuple(self._apps), None, 1.0, self._seed)
+        self._actor = made.remote(self._device, tuple(self._apps), None, 1.0, self._seed, self._shake)
         try:
             self._ask("open")
             self._shift = min((self._glance() for _ in range(_GLANCES)), key=lambda glance: glance[0])[1]
