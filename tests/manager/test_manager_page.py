@@ -59,7 +59,7 @@ class Seen:
     complaints: list[str] = field(default_factory=list)
 
     def hear(self, kind: str, text: str) -> None:
-        """Labs of other tests come and go meanwhile; a page that lacks something for it fails by what it does not show."""
+        """Labs of other tests come and go meanwhile; a page that lacks something for it fails by what it lacks."""
         if kind in ("error", "warning") and "ERR_NETWORK_CHANGED" not in text:
             self.complaints.append(text)
 
