@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import heapq
+import math
+import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -201,3 +204,31 @@ def test_bursts_on_a_link_that_becomes_slow_stand_in_a_short_queue() -> None:
         now = burst(window, link, 431_000, now + 0.1)
     late = [wait for at, wait in link.waits if at > 7]
     assert max(late) <= START_BYTES / (10 * MBIT)
+
+
+@pytest.mark.parametrize("late_s", [0.02, 0.05, 0.1, 0.2])
+def test_a_sender_that_wakes_late_does_not_take_the_link_for_slow(late_s: float) -> None:
+    """Short of processor time, clocks ring late and acknowledgements are read late; a push must not take minutes."""
+    link, window, now, took = steady(100, 0.002), Window(), 0.0, list[float]()
+    late = random.Random(1)
+    for _ in range(40):
+        began, left, acks = now, 1_250_000, deque[tuple[float, int, float]]()
+        while left or acks:
+            heard = acks[0][0] if acks else math.inf
+            rings = now + window.pace(now) if left and window.in_flight < window.limit else math.inf
+            now = min(heard, rings) + 2 * late_s * late.random()
+            if rings < now:
+                window.rang(now - rings)
+            while acks and acks[0][0] <= now:
+                _, size, sent_at = acks.popleft()
+                window.acknowledged(size, sent_at, now)
+            while left and window.in_flight < window.limit and not window.pace(now):
+                size = min(left, window.chunk)
+                window.sent(size, now)
+                acks.append((link.carry(size, now), size, now))
+                left -= size
+            if not left:
+                window.pause()
+        took.append(now - began)
+        now += 1.0
+    assert max(took) <= 0.1 + 16 * late_s  # the link alone takes 0.1 s

@@ -196,11 +196,12 @@ class Link:
             return False
         wait_s = self.window.pace(now)
         if wait_s and self._paced is None:
-            self._paced = asyncio.get_running_loop().call_later(wait_s, self._go_on)
+            self._paced = asyncio.get_running_loop().call_later(wait_s, self._go_on, now + wait_s)
         return not wait_s
 
-    def _go_on(self) -> None:
+    def _go_on(self, due: float) -> None:
         self._paced = None
+        self.window.rang(self._around.clock() - due)
         self.pump()
 
     async def send(self, parcel: Parcel, priority: Priority, most_queued: int) -> None:

@@ -6,6 +6,10 @@ What is under way beyond rate x round trip stands in queues, where nothing can o
 busy while an acknowledgement is late (a peer with a CPU quota may answer only every 20 ms). The rate is measured from
 acknowledgements while the window is what limits us, the round trip from chunks that met no queue of ours: every ten
 seconds the pipe runs empty once so that there is such a chunk. Cardwell et al., "BBR", ACM Queue 14 (2016).
+
+A sender that is short of processor time wakes late, to send and to hear. That must not make the link look slow: a
+smaller rate makes a smaller window and a slower pace, which make a smaller rate, until a push takes minutes. So it is
+told how late its clock rang: the window has that much more slack, and what should have left meanwhile leaves at once.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ SLACK_S = 0.020
 CHUNK_S = 0.005
 _FAST = 400e6  # bytes per second, from which a vector in one frame is worth more: its receiver need not copy it
 _PACE = 1.2  # faster than the rate we know, or we would never learn of a better one
+_MOST_LATE_S = 0.5
 _LOOK_EVERY_S, _PROBE_EVERY_S = 1.0, 10.0
 
 
@@ -39,6 +44,7 @@ class Window:
         self._looked = self._probed = 0.0
         self._probing = False
         self._paced_until = 0.0  # when what was sent would have left, a little faster than the link
+        self._late = self._late_before = 0.0  # the latest that our clock rang since we last looked, and before that
 
     def forget_in_flight(self) -> None:
         """Nothing is under way after all; the path is the same."""
@@ -65,7 +71,7 @@ class Window:
     def _enough(self) -> int:
         """Bytes that keep the path busy at the rate we know."""
         trip = self.round_trip or 0.0
-        return _between(LEAST_BYTES, (self.rate or 0.0) * (trip + SLACK_S) + LEAST_CHUNK, MOST_BYTES)
+        return _between(LEAST_BYTES, (self.rate or 0.0) * (trip + SLACK_S + self._late_s) + LEAST_CHUNK, MOST_BYTES)
 
     @property
     def chunk(self) -> int:
@@ -87,6 +93,14 @@ class Window:
             return 0.0
         return max(0.0, self._paced_until - SLACK_S / 2 - now)
 
+    def rang(self, late_s: float) -> None:
+        """The clock that was set for the next chunk rang this late."""
+        self._late = max(self._late, min(late_s, _MOST_LATE_S))
+
+    @property
+    def _late_s(self) -> float:
+        return max(self._late, self._late_before)
+
     def sent(self, size: int, now: float) -> None:
         """A chunk left."""
         if self.in_flight == 0:
@@ -95,7 +109,7 @@ class Window:
                 self._growing, self._stalls = True, 0
         self.in_flight += size
         if self.rate is not None:
-            self._paced_until = max(now, self._paced_until) + size / (self.rate * _PACE)
+            self._paced_until = max(now - self._late_s, self._paced_until) + size / (self.rate * _PACE)
 
     def pause(self) -> None:
         """We have nothing to send, or may not: deliveries from here on say nothing about the link."""
@@ -160,6 +174,7 @@ class Window:
         if not self._growing and now - self._probed > (_LOOK_EVERY_S if too_long else _PROBE_EVERY_S):
             self._probing, self._probed = True, now
         self._looked, self._least_trip = now, float("inf")
+        self._late, self._late_before = 0.0, self._late
 
     def _end_probe(self, now: float) -> None:
         """The pipe is empty; or control messages, which go out all the same, keep it from ever being so."""
