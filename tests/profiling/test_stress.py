@@ -151,10 +151,20 @@ def test_a_keeper_that_was_killed_is_noticed_and_leaves_nothing(machine: None, f
         assert eventually(lambda: len(descendants(running.pid)) >= 2)
         pids = descendants(running.pid)
         os.kill(running.pid, signal.SIGKILL)
-        assert eventually(lambda: gone([running.pid, *pids]))
+        assert eventually(lambda: gone([running.pid]))
         with pytest.raises(RunFailed, match="their keeper was killed"):
             running.check()
-    assert empty(folder)
+    assert eventually(lambda: gone(pids)) and empty(folder)
+
+
+def test_what_a_stressor_started_ends_though_the_keeper_was_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ["sh", "-c", "sleep 60 & sleep 60"]
+    monkeypatch.setattr(stress_module, "commands_for", lambda *_, **__: {"with a child": command})
+    with stressed(Stress(cpu=0.1)) as running:
+        assert eventually(lambda: len(descendants(running.pid)) == 3)
+        pids = descendants(running.pid)
+        os.kill(running.pid, signal.SIGKILL)
+    assert eventually(lambda: gone(pids))
 
 
 def test_a_stressor_that_ends_is_named(machine: None) -> None:

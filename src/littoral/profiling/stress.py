@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,6 +111,15 @@ def _kept(order: Order, memory_bytes_per_s: float) -> Iterator[Running]:
             yield running
         finally:
             end(keeper)
+            _end_session(keeper.pid)
+
+
+def _end_session(leader: int) -> None:
+    """What outlived a keeper that was killed: the kernel asks stress-ng's workers to end, and may do so too early."""
+    for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
+        with suppress(ProcessLookupError):
+            if os.getsid(pid) == leader:
+                os.kill(pid, signal.SIGKILL)
 
 
 def _disk_folder() -> str:
