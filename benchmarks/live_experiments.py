@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from littoral.events import Computed
 from littoral.experiments import SOLVERS, Setting, cluster
 from littoral.job import Job, load_job
 from littoral.learning.task import Task, load_task
-from littoral.planning.instance import Scheme
+from littoral.planning.instance import Instance, Scheme
 from littoral.planning.plan import Plan, Worker
 from littoral.planning.planner import make_plan
 from littoral.profiling.bench import HASTE, Bench
@@ -91,11 +91,23 @@ class Trials:
                 same = tuple(scheme.shards), tuple(scheme.batches)
                 if same not in run:
                     run[same] = self._epoch(scheme)
-                row["solvers"][name] = run[same] | {"predicted_s": scheme.epoch_s}
+                row["solvers"][name] = run[same] | self._foretold(instance, scheme)
             except (Infeasible, InputError, RunFailed) as error:  # what Algorithm 1 prints need not be a plan
                 row["solvers"][name] = {"error": str(error)}
             print(number, name, row["solvers"][name], flush=True)
         return row | {"runs": len(run)}
+
+    def _foretold(self, instance: Instance, scheme: Scheme) -> dict[str, Any]:
+        """The epoch as predicted; a worker's share in it, and its seconds per sample and per update."""
+        nodes = np.array(scheme.workers)
+        batches, performance = np.array(scheme.batches)[nodes], instance.performance
+        compute = performance.compute_seconds(nodes, batches)
+        update = performance.update_seconds(nodes, batches, instance.server_choices[scheme.servers])
+        shares = zip(nodes.tolist(), batches.tolist(), compute.tolist(), update.tolist(), strict=True)
+        return {"predicted_s": scheme.epoch_s, "workers": {
+            self._workers[node]: {"shard": scheme.shards[node], "batch": batch, "compute_s": c, "update_s": u}
+            for node, batch, c, u in shares
+        }}  # fmt: skip
 
     def _late(self, window: Window) -> dict[str, int]:
         told = [
@@ -130,7 +142,9 @@ class Trials:
                     session.perform(command)
         start, end = min(step.start for step in steps), max(step.t for step in steps)  # start-up is another matter
         ends = {step.node: step.t - start for step in steps}
-        return {"measured_s": end - start, "ends_s": ends} | self._late((offset + start, offset + end))
+        return {"measured_s": end - start, "ends_s": ends, "paces_s": paces(steps)} | self._late(
+            (offset + start, offset + end)
+        )
 
     def _speed(self, factor: float) -> None:
         for device in self._workers:
@@ -147,6 +161,18 @@ class Trials:
             if scheme.shards[i]
         ]
         return replace(plan, workers=tuple(workers))
+
+
+def paces(steps: Sequence[Computed]) -> dict[str, tuple[float, float]]:
+    """Of every worker: seconds per sample, and from the end of one batch to the beginning of the next."""
+    by_node: dict[str, list[Computed]] = {}
+    for step in steps:
+        by_node.setdefault(step.node, []).append(step)
+    return {
+        node: (sum(step.t - step.start for step in own) / sum(step.samples for step in own),
+               float(np.mean([after.start - step.t for step, after in pairwise(own)])))
+        for node, own in by_node.items()
+    }  # fmt: skip
 
 
 def run(asked: argparse.Namespace) -> None:

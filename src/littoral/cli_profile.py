@@ -40,6 +40,9 @@ def profile_sweep(
     address: Annotated[str, typer.Option(help="The Ray cluster, as HOST:PORT; this machine's by default.")] = "",
     window: Annotated[str, typer.Option(help="How long to train at each point; longer ones are less noisy.")] = "6 s",
     visits: Annotated[int, typer.Option(help="How often to measure each point, to and fro.", min=1)] = 1,
+    everybody: Annotated[
+        bool, typer.Option("--everybody", help="Where plans are: all devices train, in the larger half of batches.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="The profile's folder; one that was begun is gone on with.")] = Path(
         "profile"
     ),
@@ -62,7 +65,7 @@ def profile_sweep(
         raise InputError(f"a window of {window}", remedy="give at least a second, such as '6 s'")
     task_of(job)
     server = server_of(job)
-    space = space_of(job, server)
+    space = space_of(job, server, everybody=everybody)
     if world not in ("processes", "ray") or (lab and world == "ray"):
         raise InputError(f"a sweep in the world {world!r}", remedy="give processes, with or without --lab, or ray")
     if pin and not lab:

@@ -176,6 +176,14 @@ def test_what_is_varied_follows_from_the_job() -> None:
     assert space_of(replace(job, batch=64), server).batches == (8, 16, 32, 64)  # a third of 240 samples at most
 
 
+def test_a_sweep_where_plans_are_trains_on_everybody_in_the_larger_batches() -> None:
+    job = small_job(workers=3)
+    space = space_of(job, server_of(job), everybody=True)
+    drawn = list(islice(points(space), 32))
+    assert all(set(point.batches) == {"w-1", "w-2", "w-3"} for point in drawn)
+    assert {size for point in drawn for size in point.batches.values()} == {8, 16, 32}
+
+
 def test_stress_that_fills_the_machine_is_refused() -> None:
     job = small_job(workers=3)
     space = space_of(job, server_of(job))

@@ -27,6 +27,7 @@ class Space:
     server: str
     batches: tuple[int, ...]  # the ladder of sizes
     cards: tuple[str, ...] = ()  # those workers with a graphics card of their own
+    everybody: bool = False  # all workers train at every point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,8 @@ def points(space: Space, seed: int = 0) -> Iterator[Point]:
 def _point(space: Space, number: int, unit: NDArray[np.float64]) -> Point:
     plain, cards = np.split(unit, [_AXES * len(space.workers) + 2])
     busy = dict(zip(space.cards, cards.tolist(), strict=True))
-    count = 1 + int(plain[-1] * len(space.workers))  # how many train, beginning with another one every time
+    least = len(space.workers) if space.everybody else 1
+    count = least + int(plain[-1] * (len(space.workers) + 1 - least))  # that train, beginning with another every time
     turn = [space.workers[(number + i) % len(space.workers)] for i in range(count)]
     stress, batches = {space.server: Stress(cpu=_round(plain[-2] * MOST_CPU))}, {}
     for index, device in enumerate(space.workers):

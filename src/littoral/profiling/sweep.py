@@ -32,8 +32,8 @@ def _silent(text: str) -> None:
     """Tell nobody."""
 
 
-def space_of(job: Job, server: str) -> Space:
-    """What a sweep of a job varies."""
+def space_of(job: Job, server: str, *, everybody: bool = False) -> Space:
+    """What a sweep of a job varies; with ``everybody`` only what most plans do: all train, in the larger batches."""
     task = load_task(job.task, job.task_options, job.recipe)
     footprint = task.footprint()
     workers = tuple(name for name in job.workers or job.continuum.device_names if name != server)
@@ -44,7 +44,8 @@ def space_of(job: Job, server: str) -> Space:
     least = min(job.continuum.device(name).largest_batch(footprint) for name in workers)
     sizes = dict.fromkeys(max(1, int(factor * (job.batch or task.recipe.batch))) for factor in LADDER)
     ladder = tuple(size for size in sizes if size <= min(least, footprint.samples // len(workers)))
-    return Space(workers=workers, server=server, batches=ladder or (1,),
+    larger = ladder[len(ladder) // 2 :] if everybody else ladder
+    return Space(workers=workers, server=server, batches=larger or (1,), everybody=everybody,
                  cards=tuple(name for name in workers if job.continuum.device(name).card is not None))  # fmt: skip
 
 
