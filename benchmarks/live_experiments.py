@@ -66,7 +66,7 @@ class Trials:
             states, late = self._quiet(stack, drawn)
             return self._epochs(number, states, late)
 
-    def _quiet(self, stack: ExitStack, drawn: Sequence[Point]) -> tuple[dict[str, State], dict[str, int]]:
+    def _quiet(self, stack: ExitStack, drawn: Sequence[Point]) -> tuple[dict[str, State], dict[str, Any]]:
         """The first stress under which nobody is late, or the last of those drawn; the stack ends it."""
         names = (*self._workers, self._server)
         for point in drawn:
@@ -80,7 +80,7 @@ class Trials:
                 break
         return {name: self._bench.state(name, window, None) for name in names}, late
 
-    def _epochs(self, number: int, states: Mapping[str, State], late: dict[str, int]) -> dict[str, Any]:
+    def _epochs(self, number: int, states: Mapping[str, State], late: dict[str, Any]) -> dict[str, Any]:
         instance = cluster(self._setting, [states[name] for name in self._workers], states[self._server])
         instance = replace(instance, samples=self._task.footprint().samples)
         run: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -109,13 +109,15 @@ class Trials:
             for node, batch, c, u in shares
         }}  # fmt: skip
 
-    def _late(self, window: Window) -> dict[str, int]:
-        told = [
-            (latency, self._deadlines[app])
-            for (app, _), seen in self._bench.latencies(window).items()
-            for latency in seen
-        ]
-        return {"periods": len(told), "late": sum(latency >= deadline for latency, deadline in told)}
+    def _late(self, window: Window) -> dict[str, Any]:
+        """Periods, and how many were late; of every device also the latencies' mean, 95th percentile and longest."""
+        told = {(app, device): np.array(seen) for (app, device), seen in self._bench.latencies(window).items()}
+        return {
+            "periods": sum(map(len, told.values())),
+            "late": sum(int((seen >= self._deadlines[app]).sum()) for (app, _), seen in told.items()),
+            "latencies_s": {device: [seen.mean(), np.quantile(seen, 0.95), seen.max()]
+                            for (_, device), seen in told.items() if len(seen)},
+        }  # fmt: skip
 
     def _epoch(self, scheme: Scheme) -> dict[str, Any]:
         plan = self._plan(scheme)

@@ -157,12 +157,12 @@ def _calm(setting: Setting, kind: str, dice: np.random.Generator) -> State:
     """A measured state in which the app keeps its deadline."""
     rows = [row for row in setting.profile.training if row.kind == kind]
     states: list[State] = [rows[i].before for i in dice.permutation(len(rows))]
-    tails = setting.estimators(kind).tail_time(setting.app, states).high
-    for state, tail in zip(states, tails, strict=True):
-        if tail <= setting.deadline_s:
+    longest = setting.estimators(kind).longest_time(setting.app, states)
+    for state, longest_s in zip(states, longest, strict=True):
+        if longest_s <= setting.deadline_s:
             return state
     found = f"no measured state of {kind} lets {setting.app} keep {setting.deadline_s:g} s"
-    raise InputError(found, remedy=f"give a longer deadline: its shortest tail is {tails.min():.3g} s")
+    raise InputError(found, remedy=f"give a longer deadline: it takes at least {longest.min():.3g} s")
 
 
 class _Remembered:

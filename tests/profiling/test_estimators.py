@@ -84,6 +84,14 @@ def test_an_app_that_was_measured_beside_training_is_foretold_from_the_state_bef
     assert (crowded > alone).mean() > 0.9
 
 
+def test_what_hardly_a_period_takes_longer_than(nano: Estimators) -> None:
+    states = [stressed(np.random.default_rng(seed)) for seed in range(40)]
+    mean, tail = nano.exec_time("sift", states).mean, nano.tail_time("sift", states).high
+    one_in_twenty, one_in_200 = (nano.longest_time("sift", states, late=late) for late in (0.05, 0.005))
+    assert one_in_twenty == pytest.approx(tail)
+    assert (one_in_200 > tail * (tail / mean) ** 0.5).all()  # at 2.58 instead of 1.64 standard deviations
+
+
 def test_one_call_answers_for_thousands(nano: Estimators) -> None:
     states = [stressed(np.random.default_rng(seed)) for seed in range(200)] * 20
     found = nano.update_time(states, 8, State(cpu=0.2), Company.of([8, 16, 32]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import statistics
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,6 @@ from littoral.profiling.rows import AppRow, State, TrainingRow
 from littoral.rehearsal import rehearse
 from littoral.run import Options, run_plan
 from littoral.testing import Story, fail_at, simulate, small_continuum, small_job
-from littoral.worlds.simulated.latencies import through
 
 KIND = "jetson-nano"
 WORKLOAD = small_job().workload
@@ -200,18 +198,3 @@ def test_a_refusal_names_the_line_of_the_profile(kept: Callable[..., str], tmp_p
     job = job_with(kept(), replace(APP, name="stitch"), places={"profile": (tmp_path / "job.yaml", 7)})
     with pytest.raises(InputError, match=r"job.yaml:7: no model of app 'stitch'"):
         told(job)
-
-
-@pytest.mark.parametrize(("mean", "p95"), [(0.1, 0.1), (0.1, 0.12), (0.1, 0.38)])
-def test_a_log_normal_has_the_mean_and_the_percentile(mean: float, p95: float) -> None:
-    dice, spread = random.Random(3), through(mean, p95)
-    drawn = sorted(dice.lognormvariate(*spread) for _ in range(40_000))
-    assert statistics.fmean(drawn) == pytest.approx(mean, rel=0.05)
-    assert drawn[38_000] == pytest.approx(p95, rel=0.05)
-
-
-def test_a_tail_that_no_log_normal_has_is_kept() -> None:
-    spread = through(0.1, 1.0)
-    assert math.exp(spread.mu + 1.6449 * spread.sigma) == pytest.approx(1.0)
-    assert through(0.1, 0.05) == through(0.1, 0.1)  # a percentile below the mean is an error of the estimates
-    assert through(0.0, 0.0) == through(1e-6, 1e-6)

@@ -86,7 +86,7 @@ class ProfiledPerformance:
         return found.astype(np.int64)
 
     def latencies(self, nodes: Ints, batches: Array) -> Floats:
-        """The upper ends of the intervals, in the state that training will bring about."""
+        """What hardly a period takes longer than (``longest_time``), beside training."""
         if self._is_tabled(batches):
             return np.asarray(self._latency_table[nodes, np.asarray(batches, np.int64) - 1])
         return self._latencies(nodes, batches)
@@ -127,7 +127,7 @@ class ProfiledPerformance:
             if here.any():
                 table[here, column] = self._by_kind(
                     nodes[here], np.asarray(batches)[here],
-                    lambda one, states, b, app=app: one.tail_time(app, states, b, level=self._level).high,
+                    lambda one, states, b, app=app: one.longest_time(app, states, b, level=self._level),
                 )  # fmt: skip
         return table
 

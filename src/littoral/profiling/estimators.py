@@ -40,7 +40,9 @@ from littoral.profiling.features import (
 )
 from littoral.profiling.prior import Prior
 from littoral.profiling.profile import Key, Profile
+from littoral.profiling.spread import through
 
+LATE = 0.005  # of an app's periods, where its deadline is said to be kept
 _MOST_GUESSED = 4096  # samples in a batch, where none was measured
 
 
@@ -139,6 +141,17 @@ class Estimators:
     def tail_time(self, app: str, before: States, batch: ArrayLike = 0, *, level: float | None = 0.9) -> Estimate:
         """Seconds that 95 of 100 of its periods take at most."""
         return self._latency(f"tail:{app}", before, batch, level)
+
+    def longest_time(
+        self, app: str, before: States, batch: ArrayLike = 0, *, late: float = LATE, level: float | None = 0.9
+    ) -> Floats:
+        """Seconds that all but a share ``late`` of its periods take at most.
+
+        Windows are too short to measure that. It follows from the mean and the upper end of the 95th percentile, for
+        latencies that are log-normal.
+        """
+        mean = self.exec_time(app, before, batch, level=None).mean
+        return through(mean, self.tail_time(app, before, batch, level=level).high).longest(late)
 
     def _latency(self, name: str, before: States, batch: ArrayLike, level: float | None) -> Estimate:
         """As measured beside training; of an app that never was, in the state that training is to bring about."""

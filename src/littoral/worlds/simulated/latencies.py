@@ -7,10 +7,9 @@ is the state that training with the plan's batch brings about. What a server doe
 
 from __future__ import annotations
 
-import math
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from littoral.job import Job, blame
 from littoral.planning.plan import Plan
@@ -19,22 +18,12 @@ from littoral.profiling.estimators import Estimators, estimators
 from littoral.profiling.kinds import kinds_of
 from littoral.profiling.profile import Profile, load
 from littoral.profiling.rows import State
+from littoral.profiling.spread import through
 
 if TYPE_CHECKING:
     from littoral.worlds.simulated.session import Session
 
-Z95 = 1.6449  # standard deviations up to the 95th percentile
-LEAST_S = 1e-6  # models may foretell nothing at all
-
-
-class Spread(NamedTuple):
-    """A log-normal distribution: the mean and the standard deviation of the logarithm."""
-
-    mu: float
-    sigma: float
-
-
-Spreads = dict[tuple[str, str], Spread]  # by app and device
+Spreads = dict[tuple[str, str], tuple[float, float]]  # by app and device: of the logarithm, mean and deviation
 
 
 class Latencies:
@@ -70,9 +59,9 @@ def foretold(job: Job, plan: Plan) -> tuple[Spreads, Spreads]:
     known = {kind: _asked(profile, kind, job.workload, kind in trained) for kind in dict.fromkeys(kinds.values())}
 
     @cache  # many devices are alike
-    def spread(kind: str, app: str, state: State, batch: int) -> Spread:
-        one = known[kind]
-        return through(*_latency(one, app, state, batch))
+    def spread(kind: str, app: str, state: State, batch: int) -> tuple[float, float]:
+        mu, sigma = through(*_latency(known[kind], app, state, batch))
+        return float(mu), float(sigma)
 
     calm, training = {}, {}
     for app, device in places:
@@ -100,14 +89,3 @@ def _latency(one: Estimators, app: str, state: State, batch: int) -> tuple[float
     """The mean and the 95th percentile of an app's latencies in a state, beside training with that batch, if any."""
     mean, tail = one.exec_time(app, state, batch, level=None), one.tail_time(app, state, batch, level=None)
     return float(mean.mean[0]), float(tail.mean[0])
-
-
-def through(mean: float, p95: float) -> Spread:
-    """The log-normal distribution with this mean and 95th percentile: log(p95 / mean) = Z95 sigma - sigma^2 / 2.
-
-    None has a percentile beyond 3.87 means; there the percentile is kept, and the mean is more than asked for.
-    """
-    mean = max(mean, LEAST_S)
-    p95 = max(p95, mean)
-    sigma = Z95 - math.sqrt(max(0.0, Z95**2 - 2 * math.log(p95 / mean)))
-    return Spread(math.log(p95) - Z95 * sigma, sigma)
