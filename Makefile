@@ -24,7 +24,7 @@ test: $(READY)
 
 report: $(READY)
 	$(BIN)/littoral profile report benchmarks/deep_edge/profile --jobs 2 --out runs/deep-edge.html \
-	    --kinds half-shared,quarter-shared,quarter-shared,quarter-shared --front examples/fog-and-cloud/job.yaml
+	    --kinds half-shared,quarter-shared,quarter-shared,quarter-shared --batch 8 --front examples/fog-and-cloud/job.yaml
 
 soak: $(READY)
 	LITTORAL_SOAK=1 $(BIN)/pytest -n 2 --dist worksteal tests/strategies tests/planning tests/learning tests/manager

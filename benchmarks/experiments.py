@@ -1,6 +1,7 @@
 """Deep-Edge's 120 random experiments on a profile of ours: epoch times by solver, and whether apps keep deadlines.
 
-    python benchmarks/experiments.py PROFILE [--count 120] [--seed 0] [--deadline SECONDS] [--kinds a,b,b,b] [--jobs 2]
+    python benchmarks/experiments.py PROFILE [--count 120] [--seed 0] [--deadline SECONDS] [--kinds a,b,b,b] [--batch 8]
+        [--jobs 2]
 
 See ``littoral.experiments`` for the protocol.
 """
@@ -24,10 +25,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--deadline", type=float)
     parser.add_argument("--kinds", default="")
+    parser.add_argument("--batch", type=int, default=0, help="the job's, if not the middle one of those measured")
     parser.add_argument("--jobs", type=int, default=1)
     asked = parser.parse_args()
     kinds = [kind for kind in asked.kinds.split(",") if kind]
-    setting = setting_of(load(asked.profile), kinds=kinds, deadline_s=asked.deadline, seed=asked.seed)
+    setting = setting_of(load(asked.profile), kinds=kinds, deadline_s=asked.deadline, batch=asked.batch,
+                         seed=asked.seed)  # fmt: skip
     began, outcomes = time.time(), []
     for outcome in experiments(setting, asked.count, jobs=asked.jobs):
         outcomes.append(outcome)

@@ -26,7 +26,7 @@ import numpy as np
 
 from littoral.errors import Infeasible, InputError, RunFailed
 from littoral.events import Computed
-from littoral.experiments import SOLVERS, Setting, cluster
+from littoral.experiments import SOLVERS, Setting, cluster, solvers
 from littoral.job import Job, load_job
 from littoral.learning.task import Task, load_task
 from littoral.planning.instance import Instance, Scheme
@@ -87,7 +87,7 @@ class Trials:
         row: dict[str, Any] = {"number": number, "alone": late, "solvers": {}}
         for name in np.random.default_rng(number).permutation(list(SOLVERS)).tolist():  # speeds drift
             try:
-                scheme = SOLVERS[name](instance)
+                scheme = solvers(self._job.batch or 0)[name](instance)
                 same = tuple(scheme.shards), tuple(scheme.batches)
                 if same not in run:
                     run[same] = self._epoch(scheme)
@@ -184,8 +184,8 @@ def run(asked: argparse.Namespace) -> None:
     kinds = kinds_of(job, space.workers)
     profile = load(asked.profile)
     app = job.continuum.apps[0]
-    setting = Setting(profile=profile, kinds=tuple(kinds[name] for name in space.workers), app=app.name,
-                      deadline_s=app.deadline_s, seed=asked.seed)  # fmt: skip
+    setting = Setting(profile=profile, kinds=tuple(kinds[name] for name in space.workers), task=job.workload,
+                      app=app.name, deadline_s=app.deadline_s, seed=asked.seed)  # fmt: skip
     done = {row["number"] for row in rows_of([asked.out])} if asked.out.exists() else set()
     with (
         Lab.up(job.continuum, pin=asked.pin) as lab, Forge() as forge,

@@ -149,6 +149,7 @@ def profile_report(
     count: Annotated[int, typer.Option("--experiments", help="Random ones to solve; 0 for none.", min=0)] = 120,
     kinds: Annotated[str, typer.Option(help="Of the experiments' workers; one quick and three of the next one.")] = "",
     deadline: Annotated[str | None, typer.Option(help="Of the apps in the experiments, such as '1 s'.")] = None,
+    batch: Annotated[int, typer.Option(help="The job's, if not the middle one of those measured.", min=0)] = 0,
     jobs: Annotated[int, typer.Option(help="Experiments to solve at once.", min=1)] = 1,
     seed: SeedOption = 0,
     front: Annotated[Path | None, typer.Option(help="Also show the front of this job's plans.")] = None,
@@ -163,7 +164,7 @@ def profile_report(
     profile, seconds = _fitted(folder), None if deadline is None else units.duration(deadline)
     fronts = [] if front is None else [_front(load(front))]
     workers = [kind for kind in kinds.split(",") if kind]
-    setting = setting_of(profile, kinds=workers, deadline_s=seconds, seed=seed) if count else None
+    setting = setting_of(profile, kinds=workers, deadline_s=seconds, batch=batch, seed=seed) if count else None
     found = _experiments(setting, count, jobs) if setting else []
     names = found[0].epoch_s if found else ()
     times = {name: [one.epoch_s[name] for one in found] for name in names}

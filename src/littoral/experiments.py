@@ -24,7 +24,7 @@ from littoral.planning.search import search
 from littoral.planning.simple import solve_fair
 from littoral.profiling.estimators import Estimators, estimators
 from littoral.profiling.profile import Profile
-from littoral.profiling.rows import State
+from littoral.profiling.rows import State, TrainingRow
 
 SAMPLES, WORKERS, COUNT = 3855, 4, 120  # the paper's
 
@@ -35,19 +35,27 @@ def fair(instance: Instance) -> Scheme:
     return solve_fair(instance, max(1, min(instance.batch_most, int(room.min()))))
 
 
-def plain(instance: Instance) -> Scheme:
+def plain(instance: Instance, batch: int = 0) -> Scheme:
     """Equal shards and the job's batch, as the planner ``fair`` has them: sweeps have that in the middle of theirs."""
-    return solve_fair(instance, int(instance.rungs[len(instance.rungs) // 2]))
+    return solve_fair(instance, batch or int(instance.rungs[len(instance.rungs) // 2]))
 
 
-SOLVERS: Mapping[str, Callable[[Instance], Scheme]] = {
-    "fair": fair,
-    "fair, job's batch": plain,
-    "deepedge-paper": deepedge.solve_paper,
-    "deepedge": deepedge.solve,
-    "search": search,
-    "exact": solve_exact,
-}
+Solve = Callable[[Instance], Scheme]
+
+
+def solvers(batch: int = 0) -> Mapping[str, Solve]:
+    """All that are compared; ``batch`` is the job's, if it is not in the middle of what was measured."""
+    return {
+        "fair": fair,
+        "fair, job's batch": partial(plain, batch=batch),
+        "deepedge-paper": deepedge.solve_paper,
+        "deepedge": deepedge.solve,
+        "search": search,
+        "exact": solve_exact,
+    }
+
+
+SOLVERS = solvers()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,35 +74,60 @@ class Setting:
 
     profile: Profile
     kinds: tuple[str, ...]
+    task: str
     app: str
     deadline_s: float
+    batch: int = 0  # the job's; 0 for the middle of those measured
     seed: int = 0
     known: dict[str, Estimators] = field(default_factory=dict)
 
     def estimators(self, kind: str) -> Estimators:
         """Of a kind, fitted once."""
         if kind not in self.known:
-            self.known[kind] = estimators(self.profile, kind, self.profile.training[0].task)
+            self.known[kind] = estimators(self.profile, kind, self.task)
         return self.known[kind]
+
+    def rows(self) -> list[TrainingRow]:
+        """What was measured of the task on these kinds; a profile may have others, with servers of their own."""
+        return [row for kind in dict.fromkeys(self.kinds) for row in self.profile.training_of(kind, self.task)]
 
 
 def setting_of(
-    profile: Profile, *, kinds: Sequence[str] = (), deadline_s: float | None = None, seed: int = 0
+    profile: Profile, *, kinds: Sequence[str] = (), deadline_s: float | None = None, batch: int = 0, seed: int = 0
 ) -> Setting:
-    """A setting from what a profile has; the deadline is the measured app's, unless another one is given."""
+    """A setting from what a profile has: the first task that was measured on all kinds, and the first app.
+
+    Without ``kinds``, the quickest one of that task and three of the next; the deadline is the measured app's, unless
+    another one is given.
+    """
     if not profile.apps:
         raise InputError("the profile has no app", remedy="profile a job with an app: its deadline is what binds")
+    task = _task_of(profile, kinds)
     pace: dict[str, float] = {
-        kind: float(np.mean([row.compute_s for row in profile.training if row.kind == kind]))
-        for kind, _ in profile.pairs()
+        kind: float(np.mean([row.compute_s for row in profile.training_of(kind, task)]))
+        for kind, one in profile.pairs()
+        if one == task
     }
     quick = sorted(pace, key=lambda kind: pace[kind])
-    for kind in kinds:
-        if kind not in pace:
-            raise InputError(f"nothing was measured on {kind}", remedy=f"choose from: {', '.join(quick)}")
     chosen = tuple(kinds) or (quick[0], *[quick[min(1, len(quick) - 1)]] * (WORKERS - 1))
-    app, deadline = profile.apps[0].app, profile.apps[0].deadline_s if deadline_s is None else deadline_s
-    return Setting(profile=profile, kinds=chosen, app=app, deadline_s=deadline, seed=seed)
+    first = next((row for row in profile.apps if row.kind in chosen), profile.apps[0])
+    deadline = first.deadline_s if deadline_s is None else deadline_s
+    return Setting(
+        profile=profile, kinds=chosen, task=task, app=first.app, deadline_s=deadline, batch=batch, seed=seed
+    )  # fmt: skip
+
+
+def _task_of(profile: Profile, kinds: Sequence[str]) -> str:
+    measured = sorted({kind for kind, _ in profile.pairs()})
+    for kind in kinds:
+        if kind not in measured:
+            raise InputError(f"nothing was measured on {kind}", remedy=f"choose from: {', '.join(measured)}")
+    pairs = set(profile.pairs())
+    for task in dict.fromkeys(row.task for row in profile.training):
+        if all((kind, task) in pairs for kind in kinds):
+            return task
+    found = f"no task was measured on all of {', '.join(dict.fromkeys(kinds))}"
+    raise InputError(found, remedy="choose kinds of one sweep, or profile the same task on all of them")
 
 
 def experiments(setting: Setting, count: int = COUNT, *, jobs: int = 1) -> Iterator[Outcome]:
@@ -121,7 +154,7 @@ def experiment(setting: Setting, number: int) -> Outcome:
     """All solvers on one random cluster."""
     instance = instance_of(setting, np.random.default_rng((setting.seed, number)))
     outcome = Outcome(kinds=setting.kinds, epoch_s={}, broken={}, idle={})
-    for name, solve in SOLVERS.items():
+    for name, solve in solvers(setting.batch).items():
         try:
             scheme = solve(instance)
         except Infeasible:
@@ -136,16 +169,16 @@ def experiment(setting: Setting, number: int) -> Outcome:
 def instance_of(setting: Setting, dice: np.random.Generator) -> Instance:
     """A random cluster, as it is before training."""
     states = [_calm(setting, kind, dice) for kind in setting.kinds]
-    rows = setting.profile.training
+    rows = setting.rows()
     return cluster(setting, states, rows[int(dice.integers(len(rows)))].server)
 
 
 def cluster(setting: Setting, states: Sequence[State], server: State) -> Instance:
     """Workers and a server in these states."""
-    profile, kinds = setting.profile, setting.kinds
+    kinds = setting.kinds
     known = {kind: setting.estimators(kind) for kind in dict.fromkeys(kinds)}
     model = ProfiledPerformance(known, kinds, states, [server], [(setting.app, frozenset(range(len(kinds))))])
-    ladder = tuple(sorted({row.batch for row in profile.training}))
+    ladder = tuple(sorted({row.batch for row in setting.rows()}))
     return Instance(
         names=tuple(f"{kind}-{i + 1}" for i, kind in enumerate(kinds)), samples=SAMPLES, performance=_Remembered(model),
         ladder=ladder, batch_least=ladder[0], batch_most=ladder[-1], apps=(setting.app,),
@@ -155,7 +188,7 @@ def cluster(setting: Setting, states: Sequence[State], server: State) -> Instanc
 
 def _calm(setting: Setting, kind: str, dice: np.random.Generator) -> State:
     """A measured state in which the app keeps its deadline."""
-    rows = [row for row in setting.profile.training if row.kind == kind]
+    rows = setting.profile.training_of(kind, setting.task)
     states: list[State] = [rows[i].before for i in dice.permutation(len(rows))]
     longest = setting.estimators(kind).longest_time(setting.app, states)
     for state, longest_s in zip(states, longest, strict=True):

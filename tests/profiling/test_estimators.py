@@ -86,10 +86,11 @@ def test_an_app_that_was_measured_beside_training_is_foretold_from_the_state_bef
 
 def test_what_hardly_a_period_takes_longer_than(nano: Estimators) -> None:
     states = [stressed(np.random.default_rng(seed)) for seed in range(40)]
-    mean, tail = nano.exec_time("sift", states).mean, nano.tail_time("sift", states).high
+    mean, tail = nano.exec_time("sift", states), nano.tail_time("sift", states, level=None).mean
     one_in_twenty, one_in_200 = (nano.longest_time("sift", states, late=late) for late in (0.05, 0.005))
-    assert one_in_twenty == pytest.approx(tail)
-    assert (one_in_200 > tail * (tail / mean) ** 0.5).all()  # at 2.58 instead of 1.64 standard deviations
+    assert (one_in_twenty >= tail * (1 - 1e-9)).all() and (one_in_twenty >= mean.high * (1 - 1e-9)).all()
+    assert (one_in_twenty <= tail * mean.high / mean.mean).all()  # what varies and what is not known do not add up
+    assert (one_in_200 > one_in_twenty * (one_in_twenty / mean.mean) ** 0.5).all()  # 2.58 instead of 1.64 deviations
 
 
 def test_one_call_answers_for_thousands(nano: Estimators) -> None:

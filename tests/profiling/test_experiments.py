@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from littoral.errors import InputError
-from littoral.experiments import SAMPLES, SOLVERS, Outcome, Setting, experiments, instance_of, setting_of
+from littoral.experiments import SAMPLES, SOLVERS, Outcome, Setting, experiments, instance_of, setting_of, solvers
 from littoral.profiling.profile import Profile
 
 KIND = "jetson-nano"
@@ -60,6 +60,14 @@ def test_equal_shards_also_have_the_jobs_batch(setting: Setting) -> None:
     instance = replace(instance_of(setting, np.random.default_rng(1)), ladder=(1, 2, 4, 8, 16, 32), batch_most=32)
     scheme = SOLVERS["fair, job's batch"](instance)
     assert set(scheme.batches) == {8} and max(scheme.shards) - min(scheme.shards) <= 1
+    assert set(solvers(2)["fair, job's batch"](instance).batches) == {2}  # where that is known
+
+
+def test_rows_of_another_task_play_no_part(fitted: Profile, setting: Setting) -> None:
+    other = tuple(replace(row, task="another", batch=512) for row in fitted.training[:1])
+    both = setting_of(replace(fitted, training=(*fitted.training, *other)), deadline_s=0.09, seed=5)
+    assert both.task == fitted.training[0].task and both.rows() == list(fitted.training)
+    assert instance_of(both, np.random.default_rng(1)).ladder == instance_of(setting, np.random.default_rng(1)).ladder
 
 
 def test_the_deadline_is_the_measured_one(fitted: Profile) -> None:
@@ -69,6 +77,9 @@ def test_the_deadline_is_the_measured_one(fitted: Profile) -> None:
 def test_what_cannot_be_tried_is_refused(fitted: Profile, setting: Setting) -> None:
     with pytest.raises(InputError, match="nothing was measured on nana"):
         setting_of(fitted, kinds=["nana"])
+    other = tuple(replace(row, kind="shelf", task="another") for row in fitted.training[:1])
+    with pytest.raises(InputError, match=f"no task was measured on all of {KIND}, shelf"):
+        setting_of(replace(fitted, training=(*fitted.training, *other)), kinds=[KIND, "shelf"])
     with pytest.raises(InputError, match="has no app"):
         setting_of(replace(fitted, apps=()))
     with pytest.raises(InputError, match="lets sift keep 1e-05 s"):

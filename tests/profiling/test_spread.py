@@ -17,6 +17,12 @@ def test_a_log_normal_has_the_mean_and_the_percentile(mean: float, p95: float) -
     assert np.mean(drawn > spread.longest(0.005)) == pytest.approx(0.005 if p95 > mean else 0.0, abs=0.0005)
 
 
+def test_doubt_about_the_mean_makes_the_longest_longer() -> None:
+    dice, spread = np.random.default_rng(5), through(0.1, 0.12)
+    drawn = np.exp(dice.normal(spread.mu + dice.normal(0.0, 0.2, 400_000), spread.sigma))
+    assert np.mean(drawn > spread.longest(0.005, doubt=0.2)) == pytest.approx(0.005, abs=0.0005)
+
+
 def test_a_tail_that_no_log_normal_has_is_kept() -> None:
     assert through(0.1, 1.0).longest(0.05) == pytest.approx(1.0)
     assert through(0.1, 0.05) == through(0.1, 0.1)  # a percentile below the mean is an error of the estimates

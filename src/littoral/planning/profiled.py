@@ -41,7 +41,8 @@ def from_profile(job: Job, devices: Sequence[str], servers: Sequence[str]) -> Pr
         raise InputError(error.found, file=error.file, line=error.line, remedy=error.remedy, key="profile") from error
     states = [calm_state(job, device, [row.before for row in profile.training_of(kinds[device], job.workload)])
               for device in devices]  # fmt: skip
-    beside = [calm_state(job, server, [row.server for row in profile.training]) for server in servers]
+    rows = [row for kind in known for row in profile.training_of(kind, job.workload)]
+    beside = [calm_state(job, server, [row.server for row in rows]) for server in servers]
     return ProfiledPerformance(known, [kinds[device] for device in devices], states, beside, apps)
 
 
@@ -60,10 +61,10 @@ class ProfiledPerformance:
 
     def __init__(
         self, estimators: Mapping[str, Estimators], kinds: Sequence[str], states: Sequence[State],
-        servers: Sequence[State], apps: Sequence[tuple[str, frozenset[int]]] = (), *, level: float = 0.9,
+        servers: Sequence[State], apps: Sequence[tuple[str, frozenset[int]]] = (),
     ) -> None:  # fmt: skip
         self._estimators, self._kinds, self._states = estimators, np.array(kinds), list(states)
-        self._servers, self._apps, self._level = list(servers), list(apps), level
+        self._servers, self._apps = list(servers), list(apps)
 
     def compute_seconds(self, nodes: Ints, batches: Array) -> Floats:
         if self._is_tabled(batches):
@@ -127,7 +128,7 @@ class ProfiledPerformance:
             if here.any():
                 table[here, column] = self._by_kind(
                     nodes[here], np.asarray(batches)[here],
-                    lambda one, states, b, app=app: one.longest_time(app, states, b, level=self._level),
+                    lambda one, states, b, app=app: one.longest_time(app, states, b),
                 )  # fmt: skip
         return table
 

@@ -40,7 +40,7 @@ from littoral.profiling.features import (
 )
 from littoral.profiling.prior import Prior
 from littoral.profiling.profile import Key, Profile
-from littoral.profiling.spread import through
+from littoral.profiling.spread import LEAST_S, Z95, through
 
 LATE = 0.005  # of an app's periods, where its deadline is said to be kept
 _MOST_GUESSED = 4096  # samples in a batch, where none was measured
@@ -142,16 +142,17 @@ class Estimators:
         """Seconds that 95 of 100 of its periods take at most."""
         return self._latency(f"tail:{app}", before, batch, level)
 
-    def longest_time(
-        self, app: str, before: States, batch: ArrayLike = 0, *, late: float = LATE, level: float | None = 0.9
-    ) -> Floats:
-        """Seconds that all but a share ``late`` of its periods take at most.
+    def longest_time(self, app: str, before: States, batch: ArrayLike = 0, *, late: float = LATE) -> Floats:
+        """Seconds that all but a share ``late`` of its periods take at most: the end of an interval for single ones.
 
-        Windows are too short to measure that. It follows from the mean and the upper end of the 95th percentile, for
-        latencies that are log-normal.
+        Windows are too short to measure that. It follows from the mean and the 95th percentile, for latencies that are
+        log-normal, and from how far off the foretold mean may be: half of its interval for nine in ten is 1.64
+        standard deviations. (The interval of the 95th percentile is no measure of that: in a window of ten periods
+        their 95th percentile is mostly chance.)
         """
-        mean = self.exec_time(app, before, batch, level=None).mean
-        return through(mean, self.tail_time(app, before, batch, level=level).high).longest(late)
+        mean, tail = self.exec_time(app, before, batch), self.tail_time(app, before, batch, level=None).mean
+        doubt = np.log(np.maximum(mean.high, LEAST_S) / np.maximum(mean.mean, LEAST_S)) / Z95
+        return through(mean.mean, tail).longest(late, doubt)
 
     def _latency(self, name: str, before: States, batch: ArrayLike, level: float | None) -> Estimate:
         """As measured beside training; of an app that never was, in the state that training is to bring about."""

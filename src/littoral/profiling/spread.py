@@ -19,9 +19,9 @@ class Spread(NamedTuple):
     mu: NDArray[np.float64]
     sigma: NDArray[np.float64]
 
-    def longest(self, late: float) -> NDArray[np.float64]:
-        """What all but a share ``late`` take at most."""
-        return np.exp(self.mu + _NORMAL.inv_cdf(1 - late) * self.sigma)
+    def longest(self, late: float, doubt: ArrayLike = 0.0) -> NDArray[np.float64]:
+        """What all but a share ``late`` take at most; ``doubt`` is how far off means may be: sd of their logarithms."""
+        return np.exp(self.mu + _NORMAL.inv_cdf(1 - late) * np.hypot(self.sigma, doubt))
 
 
 def through(mean: ArrayLike, p95: ArrayLike) -> Spread:
