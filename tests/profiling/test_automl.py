@@ -132,6 +132,14 @@ def test_columns_that_ought_to_matter_are_tried_even_if_none_seemed_to(
     assert found.recipe.columns == COLUMNS and found.mape < 0.2
 
 
+def test_so_is_the_pace_of_the_cores(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(automl, "relevant", lambda train, weights, seed: ())
+    X, pace = data.X.copy(), np.random.default_rng(2).uniform(100.0, 300.0, len(data.y))
+    X[:, data.columns.index("pace")] = pace
+    found = search(replace(data, X=X, y=data.y * pace / 100.0, physics=COLUMNS), budget=Budget(trials=12))
+    assert set(found.recipe.columns) == {*COLUMNS, "pace"} and found.mape < 0.2
+
+
 def test_a_family_by_wish(data: Data) -> None:
     assert search(data, budget=Budget(trials=2, families=("forest",))).recipe.family == "forest"
     with pytest.raises(InputError, match="no family of models is left"):
