@@ -5,7 +5,7 @@ After Okabe and Ito (2008), a little lighter so that all of them show on white a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,18 @@ MARKS = {
 
 
 def looks(variants: list[str]) -> dict[str, Look]:
-    """A look for each variant."""
-    return {variant: LOOKS[i % len(LOOKS)] for i, variant in enumerate(dict.fromkeys(variants))}
+    """A look for each variant; where there are more of them than colours, these come again with another shape.
+
+    >>> len(set(looks([str(number) for number in range(24)]).values()))
+    24
+    """
+    return {variant: _look(i) for i, variant in enumerate(dict.fromkeys(variants))}
+
+
+def _look(number: int) -> Look:
+    turn, place = divmod(number, len(LOOKS))
+    shape = LOOKS[(place + 3 * turn) % len(LOOKS)]
+    return replace(shape, colour=LOOKS[place].colour)
 
 
 def time_axis(seconds: float) -> tuple[float, str]:
