@@ -43,6 +43,7 @@ def profile_sweep(
     everybody: Annotated[
         bool, typer.Option("--everybody", help="Where plans are: all devices train, in the larger half of batches.")
     ] = False,
+    disk: Annotated[bool, typer.Option("--disk", help="Stress disks, too (by stress-ng).")] = False,
     out: Annotated[Path, typer.Option(help="The profile's folder; one that was begun is gone on with.")] = Path(
         "profile"
     ),
@@ -52,6 +53,7 @@ def profile_sweep(
     from littoral import units
     from littoral.profiling.bench import Bench, Windows
     from littoral.profiling.kinds import kinds_of
+    from littoral.profiling.stressors import has_stress_ng
     from littoral.profiling.sweep import begun, check_room, server_of, space_of, sweep
     from littoral.worlds.processes.ground import Ground
     from littoral.worlds.processes.launch import Forge, Launcher
@@ -63,9 +65,11 @@ def profile_sweep(
         raise InputError(f"a budget of {budget}", remedy="give a time to measure, such as '10 min'")
     if trained < 1:
         raise InputError(f"a window of {window}", remedy="give at least a second, such as '6 s'")
+    if disk and not has_stress_ng():
+        raise InputError("--disk without stress-ng", remedy="install it: apt install stress-ng")
     task_of(job)
     server = server_of(job)
-    space = space_of(job, server, everybody=everybody)
+    space = space_of(job, server, everybody=everybody, disks=disk)
     if world not in ("processes", "ray") or (lab and world == "ray"):
         raise InputError(f"a sweep in the world {world!r}", remedy="give processes, with or without --lab, or ray")
     if pin and not lab:

@@ -78,6 +78,7 @@ class Job:
     parameters: dict[str, Any] = field(default_factory=dict)
     planner: str = "auto"
     profile: str | None = None  # the folder of measurements that solvers believe instead of the description
+    unmeasured: str = "refuse"  # or "guess": kinds of device, or a task, that the profile does not have
     workers: tuple[str, ...] = ()  # devices that may work; empty: all
     servers: tuple[str, ...] = ()  # devices that may serve; empty: the planner chooses
     batch: int | None = None  # mean batch per worker; None: the task's recipe
@@ -147,6 +148,7 @@ def load_job(path: Path) -> Job:
         parameters=parameters,
         planner=top.text("planner", "auto"),
         profile=_profile(top),
+        unmeasured=_unmeasured(top),
         workers=_devices(top, "workers", continuum),
         servers=_devices(top, "servers", continuum),
         batch=top.integer("batch", None, least=1),
@@ -194,6 +196,7 @@ def job_document(job: Job) -> dict[str, Any]:
         "strategy": {"name": job.strategy, **job.parameters},
         "planner": job.planner,
         "profile": job.profile,
+        "unmeasured": None if job.profile is None else job.unmeasured,
         "workers": list(job.workers),
         "servers": list(job.servers),
         "batch": job.batch,
@@ -254,6 +257,14 @@ def _profile(top: Section) -> str | None:
     """Relative to the job file, as all folders are."""
     named: str = top.text("profile", "")
     return str((top.file.parent / named).resolve()) if named else None
+
+
+def _unmeasured(top: Section) -> str:
+    asked: str = top.choice("unmeasured", ["refuse", "guess"], "refuse")
+    if asked == "guess" and not top.text("profile", ""):
+        found = "unmeasured: guess without a profile"
+        raise InputError(found, file=top.file, line=top.line_of("unmeasured"), remedy="give the folder of a profile")
+    return asked
 
 
 def _accuracy(target: Section) -> float | None:

@@ -106,6 +106,28 @@ def test_what_was_not_measured_is_refused_where_the_job_names_the_profile(folder
         planned(replace(job, profile=str(tmp_path / "nowhere")))
 
 
+def test_a_kind_that_was_not_measured_is_guessed_if_the_job_says_so(folder: Path) -> None:
+    job = replace(nanos(folder), unmeasured="guess")
+    devices = tuple(replace(d, kind="jetson-tx2") if d.name == "w-2" else d for d in job.continuum.devices)
+    job = replace(job, continuum=replace(job.continuum, devices=devices))
+    plan = planned(job)
+    assert any("guessed from the catalogue" in reason and reason.endswith(": w-2") for reason in plan.reasons)
+    assert not any("guessed" in reason for reason in planned(nanos(folder)).reasons)
+    with pytest.raises(InputError, match="nothing was measured on jetson-tx2"):
+        planned(replace(job, unmeasured="refuse"))
+    crowded = replace(job.continuum, apps=(replace(job.continuum.apps[0], on=("w-2",)),))
+    with pytest.raises(InputError, match="no model of app 'sift' on jetson-tx2"):
+        planned(replace(job, continuum=crowded))
+
+
+def test_a_guess_needs_a_profile(tmp_path: Path) -> None:
+    example = EXAMPLES / "three-cameras"
+    (tmp_path / "continuum.yaml").write_text((example / "continuum.yaml").read_text())
+    (tmp_path / "job.yaml").write_text((example / "job.yaml").read_text() + "unmeasured: guess\n")
+    with pytest.raises(InputError, match="guess without a profile"):
+        load_job(tmp_path / "job.yaml")
+
+
 def test_a_profile_is_found_beside_the_job_file(tmp_path: Path) -> None:
     example = EXAMPLES / "three-cameras"
     (tmp_path / "continuum.yaml").write_text((example / "continuum.yaml").read_text())

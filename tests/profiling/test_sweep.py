@@ -53,6 +53,14 @@ def test_cards_are_stressed_where_they_are() -> None:
     assert min(busy) < 0.05 and max(busy) > 0.85 and 0.4 < np.mean(busy) < 0.5
 
 
+def test_disks_are_stressed_where_that_was_asked_for() -> None:
+    some = list(islice(points(replace(SPACE, disks=("a", "c"))), 64))
+    assert {point.stress[device].disk for point in some for device in ("b", "hub")} == {0.0}
+    shares = [point.stress["a"].disk for point in some]
+    assert max(shares) > 0.8 and 0.3 < shares.count(0.0) / 64 < 0.5
+    assert all(point.stress["b"].disk == 0 for point in islice(points(SPACE), 8))
+
+
 def test_the_least_known_point_is_far_from_the_known() -> None:
     def point(number: int, cpu: float) -> Point:
         return Point(number=number, stress={"a": Stress(cpu=cpu)}, batches={"a": 16})
@@ -211,3 +219,10 @@ def test_bad_arguments_are_told_and_nothing_is_written(
     monkeypatch.chdir(tmp_path)
     done = here("profile", *arguments, check=False)
     assert done.returncode == 2 and told in done.stderr and not list(tmp_path.iterdir())
+
+
+def test_without_stress_ng_disks_cannot_be_stressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = here("profile", "sweep", CAMERAS, "--lab", "--disk", check=False)
+    assert done.returncode == 2 and "apt install stress-ng" in done.stderr and not list(tmp_path.iterdir())

@@ -136,8 +136,8 @@ def _plan_of(
     return Plan(
         planner=job.planner, strategy=job.strategy, parameters={**job.parameters, **changed}, workers=workers,
         servers=servers, epochs=job.epochs, split=job.split, alpha=job.alpha, wire=job.wire,
-        predicted=predicted, reasons=(*scheme.reasons, *_reasons(used, workers, servers)),
-        rates=wiring.rates(used, (*workers, *servers), strategy),
+        predicted=predicted, rates=wiring.rates(used, (*workers, *servers), strategy),
+        reasons=(*scheme.reasons, *solving.guesses(problem, scheme), *_reasons(used, workers, servers)),
     )  # fmt: skip
 
 

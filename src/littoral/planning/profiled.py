@@ -12,6 +12,7 @@ import numpy as np
 
 from littoral.errors import InputError
 from littoral.job import Job
+from littoral.learning.task import Footprint
 from littoral.planning.instance import Array, Floats, Ints, Placement
 from littoral.profiling.estimators import Estimators, estimators
 from littoral.profiling.features import Company
@@ -23,16 +24,18 @@ MEMORY = 0.9  # of a device that training may fill with everything else on it
 _TABLED = 2**16  # batches of nodes that are foretold once: a search asks for the same ones thousands of times
 
 
-def from_profile(job: Job, devices: Sequence[str], servers: Sequence[str]) -> ProfiledPerformance:
+def from_profile(job: Job, devices: Sequence[str], servers: Sequence[str], footprint: Footprint) -> ProfiledPerformance:
     """What a job's profile says of these devices, beside these servers.
 
     What state they are in is not known when planning: the calmest that was measured, with the described load on top.
+    Kinds that were not measured are refused, or guessed from the catalogue if the job says so.
     """
     assert job.profile is not None
     folder = Path(job.profile)
     try:
         profile, kinds = load(folder), kinds_of(job, devices)
-        known = {kind: estimators(profile, kind, job.workload) for kind in dict.fromkeys(kinds.values())}
+        guess = footprint if job.unmeasured == "guess" else None
+        known = {kind: estimators(profile, kind, job.workload, guess=guess) for kind in dict.fromkeys(kinds.values())}
         apps = [(app.name, frozenset(i for i, d in enumerate(devices) if d in app.on)) for app in job.continuum.apps]
         for app, places in apps:
             for kind in dict.fromkeys(kinds[devices[i]] for i in sorted(places)):
@@ -47,8 +50,9 @@ def from_profile(job: Job, devices: Sequence[str], servers: Sequence[str]) -> Pr
 
 
 def calm_state(job: Job, device: str, measured: Sequence[State]) -> State:
-    """A device's state before training: the calmest that was measured, with the described load on top."""
-    calmest, load = min(measured, key=lambda state: state.cpu), job.continuum.device(device).load.mean()
+    """A device's state before training: the calmest that was measured (else idle), with the described load on top."""
+    calmest = min(measured, key=lambda state: state.cpu, default=State())
+    load = job.continuum.device(device).load.mean()
     return replace(calmest, cpu=min(1.0, calmest.cpu + load), load=calmest.load + load)
 
 
@@ -65,6 +69,10 @@ class ProfiledPerformance:
     ) -> None:  # fmt: skip
         self._estimators, self._kinds, self._states = estimators, np.array(kinds), list(states)
         self._servers, self._apps = list(servers), list(apps)
+
+    def is_measured(self, node: int) -> bool:
+        """Whether what is said of a node was learned; otherwise it is a guess."""
+        return self._estimators[str(self._kinds[node])].known
 
     def compute_seconds(self, nodes: Ints, batches: Array) -> Floats:
         if self._is_tabled(batches):
@@ -96,7 +104,8 @@ class ProfiledPerformance:
 
     @cached_property
     def _most(self) -> int:
-        return max(one.largest_measured() for one in self._estimators.values())
+        sizes = [one.largest_measured() for one in self._estimators.values() if one.known]
+        return max(sizes, default=1)
 
     def _is_tabled(self, batches: Array) -> bool:
         asked = np.asarray(batches)

@@ -19,9 +19,10 @@ from littoral.planning.instance import Floats, Instance, Performance, Placement,
 from littoral.planning.paces import Setting
 from littoral.planning.placing import ranked_servers
 from littoral.planning.plan import Prediction, Term, Worker
-from littoral.planning.profiled import from_profile
+from littoral.planning.profiled import ProfiledPerformance, from_profile
 from littoral.planning.room import room
 from littoral.planning.search import Objective, search
+from littoral.profiling.prior import SPREAD
 
 LARGER = 4  # times the recipe's batch: beyond, steps grow less than batches
 MOST_SERVERS = 3
@@ -68,7 +69,7 @@ def _performance(
 ) -> Performance:
     if job.profile is None:
         return DescribedPerformance(setting, devices, servers, footprint)
-    return from_profile(job, devices, servers)
+    return from_profile(job, devices, servers, footprint)
 
 
 def solve(job: Job, problem: Problem) -> Scheme:
@@ -130,6 +131,16 @@ def measured(problem: Problem, scheme: Scheme, described: Prediction) -> Predict
         Term(name="exchange", seconds=rest, formula=f"updates of {name}, as profiled; transfer and start-up"),
     )
     return replace(described, time_s=scheme.total_s, epoch_s=scheme.epoch_s, cost_usd=scheme.cost_usd, terms=terms)
+
+
+def guesses(problem: Problem, scheme: Scheme) -> tuple[str, ...]:
+    """A reason to doubt a plan: workers of kinds that its profile does not have."""
+    performance = problem.instance.performance
+    if not isinstance(performance, ProfiledPerformance):
+        return ()
+    names = [problem.devices[number] for number in scheme.workers if not performance.is_measured(number)]
+    doubt = f"not measured, guessed from the catalogue (may be off by a factor of {SPREAD:g}): {', '.join(names)}"
+    return (doubt,) if names else ()
 
 
 def _placements(count: int, asked: int | None) -> tuple[Placement, ...]:

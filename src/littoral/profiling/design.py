@@ -14,7 +14,8 @@ from littoral.errors import MissingExtra
 from littoral.profiling.stressors import Stress
 
 MOST_CPU, MOST_MEMORY, MOST_BANDWIDTH, MOST_GPU = 1.0, 0.5, 0.5, 0.9  # copies and apps want some of a processor, too
-QUIET = 0.4  # of the points a device has no bandwidth stress
+MOST_DISK = 0.9  # of the time
+QUIET = 0.4  # of the points a device has no bandwidth stress, and where disks are stressed none on its disk
 _DRAWN = 64  # at a time: a power of two
 _AXES = 4  # of a device: processor, memory, bandwidth, batch
 
@@ -27,6 +28,7 @@ class Space:
     server: str
     batches: tuple[int, ...]  # the ladder of sizes
     cards: tuple[str, ...] = ()  # those workers with a graphics card of their own
+    disks: tuple[str, ...] = ()  # those workers whose disk is stressed, too
     everybody: bool = False  # all workers train at every point
 
 
@@ -48,7 +50,8 @@ def points(space: Space, seed: int = 0) -> Iterator[Point]:
         from scipy.stats.qmc import Sobol
     except ModuleNotFoundError as error:
         raise MissingExtra("scipy", "profile", "choosing points to measure") from error
-    sequence = Sobol(_AXES * len(space.workers) + 2 + len(space.cards), scramble=True, seed=seed)
+    axes = _AXES * len(space.workers) + 2 + len(space.cards) + len(space.disks)
+    sequence = Sobol(axes, scramble=True, seed=seed)
     numbers = itertools.count(1)
     while True:
         for unit, number in zip(sequence.random(_DRAWN), numbers, strict=False):
@@ -56,8 +59,10 @@ def points(space: Space, seed: int = 0) -> Iterator[Point]:
 
 
 def _point(space: Space, number: int, unit: NDArray[np.float64]) -> Point:
-    plain, cards = np.split(unit, [_AXES * len(space.workers) + 2])
+    cards_at = _AXES * len(space.workers) + 2
+    plain, cards, disks = np.split(unit, [cards_at, cards_at + len(space.cards)])
     busy = dict(zip(space.cards, cards.tolist(), strict=True))
+    written = dict(zip(space.disks, disks.tolist(), strict=True))
     least = len(space.workers) if space.everybody else 1
     count = least + int(plain[-1] * (len(space.workers) + 1 - least))  # that train, beginning with another every time
     turn = [space.workers[(number + i) % len(space.workers)] for i in range(count)]
@@ -66,12 +71,17 @@ def _point(space: Space, number: int, unit: NDArray[np.float64]) -> Point:
         cpu, memory, bandwidth, batch = plain[_AXES * index : _AXES * (index + 1)]
         stress[device] = Stress(
             cpu=_round(cpu * MOST_CPU), memory=_round(memory * MOST_MEMORY),
-            bandwidth=_round(max(0.0, bandwidth - QUIET) / (1 - QUIET) * MOST_BANDWIDTH),
+            bandwidth=_round(_often_none(bandwidth) * MOST_BANDWIDTH),
             gpu=_round(busy.get(device, 0.0) * MOST_GPU),
+            disk=_round(_often_none(written.get(device, 0.0)) * MOST_DISK),
         )  # fmt: skip
         if device in turn:
             batches[device] = space.batches[int(batch * len(space.batches))]
     return Point(number=number, stress=stress, batches=batches)
+
+
+def _often_none(unit: float) -> float:
+    return max(0.0, unit - QUIET) / (1 - QUIET)
 
 
 def _round(share: float) -> float:
@@ -105,6 +115,7 @@ def _features(point: Point, device: str) -> list[float]:
         stress.memory,
         stress.bandwidth,
         stress.gpu,
+        stress.disk,
         math.log2(point.batches[device]) / 8,
         len(point.batches) / 4,
     ]

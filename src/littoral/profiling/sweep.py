@@ -32,7 +32,7 @@ def _silent(text: str) -> None:
     """Tell nobody."""
 
 
-def space_of(job: Job, server: str, *, everybody: bool = False) -> Space:
+def space_of(job: Job, server: str, *, everybody: bool = False, disks: bool = False) -> Space:
     """What a sweep of a job varies; with ``everybody`` only what most plans do: all train, in the larger batches."""
     task = load_task(job.task, job.task_options, job.recipe)
     footprint = task.footprint()
@@ -46,7 +46,8 @@ def space_of(job: Job, server: str, *, everybody: bool = False) -> Space:
     ladder = tuple(size for size in sizes if size <= min(least, footprint.samples // len(workers)))
     larger = ladder[len(ladder) // 2 :] if everybody else ladder
     return Space(workers=workers, server=server, batches=larger or (1,), everybody=everybody,
-                 cards=tuple(name for name in workers if job.continuum.device(name).card is not None))  # fmt: skip
+                 cards=tuple(name for name in workers if job.continuum.device(name).card is not None),
+                 disks=workers if disks else ())  # fmt: skip
 
 
 def check_room(space: Space, job: Job, *, lab: bool) -> None:
