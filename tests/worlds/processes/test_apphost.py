@@ -66,7 +66,7 @@ def test_an_app_that_fails_when_all_is_over_spoils_nothing(
 ) -> None:
     code = BROKEN.replace("== 3", "< 0").format(close='raise ValueError("the lid is stuck")')
     run = write_app("stuck_camera", tmp_path, monkeypatch, code)
-    story = live(beside_training(run, 4), launcher=forge, folder=tmp_path)
+    story = live(beside_training(run, EPOCHS), launcher=forge, folder=tmp_path)
     assert story.reason == "epochs"
     assert len(story.of(AppChecked)) == 1
     assert "the lid is stuck" in (tmp_path / "logs" / "camera@w-1.log").read_text()
