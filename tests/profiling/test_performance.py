@@ -13,10 +13,12 @@ from littoral.continuum.app import App
 from littoral.errors import InputError
 from littoral.job import Job, job_document, load_job
 from littoral.learning.task import load_task
+from littoral.planning import profiled
 from littoral.planning.plan import Plan
 from littoral.planning.planner import make_plan
 from littoral.planning.profiled import ProfiledPerformance
-from littoral.profiling.estimators import Estimators
+from littoral.profiling.estimators import Estimate, Estimators
+from littoral.profiling.features import Company, Floats, States
 from littoral.profiling.profile import Key, Profile, save
 from littoral.profiling.rows import State
 from littoral.testing import small_continuum, small_job
@@ -51,6 +53,36 @@ def test_answers_kept_for_few_nodes_are_those_for_many(nano: Estimators) -> None
     assert few.latencies(nodes, batches) == pytest.approx(many.latencies(nodes, batches), nan_ok=True)
     beyond = np.full(4, 10_000)  # larger than anything measured
     assert few.compute_seconds(nodes, beyond) == pytest.approx(many.compute_seconds(nodes, beyond))
+
+
+def test_updates_of_many_states_are_those_of_states_alike(nano: Estimators, monkeypatch: pytest.MonkeyPatch) -> None:
+    dice, n = np.random.default_rng(4), 300
+    states = [State(cpu=cpu, memory=0.3, load=load) for cpu, load in dice.uniform(0.0, 0.8, (n, 2)).tolist()]
+    nodes = dice.permutation(n)[:200]
+    batches = dice.choice([4, 8, 32], 200)
+    many, exact = (
+        ProfiledPerformance({"jetson-nano": nano}, ["jetson-nano"] * n, states, states[:1]) for _ in range(2)
+    )
+    near = many.update_seconds(nodes, batches, (0,))
+    monkeypatch.setattr(profiled, "TYPICAL", n)
+    true = exact.update_seconds(nodes, batches, (0,))
+    one = nano.update_time(states[nodes[0]], int(batches[0]), states[0], Company.of(batches.tolist()), level=None)
+    assert true[0] == pytest.approx(one.mean[0]) and len(np.unique(near)) < len(np.unique(true))
+    assert np.abs(near / true - 1).mean() < 0.02
+
+
+def test_nodes_in_one_state_are_foretold_once(nano: Estimators, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = [State(cpu=0.2, memory=0.3), State(cpu=0.8, memory=0.3)] * 500
+    model = ProfiledPerformance({"jetson-nano": nano}, ["jetson-nano"] * 1000, states, states[:1])
+    asked, real = list[int](), nano.compute_time
+
+    def counted(before: States, batch: Floats, *, level: float | None) -> Estimate:
+        asked.append(len(batch))
+        return real(before, batch, level=level)
+
+    monkeypatch.setattr(nano, "compute_time", counted)
+    times = model.compute_seconds(np.arange(1000), np.full(1000, 8))
+    assert asked == [2] and len(np.unique(times)) == 2
 
 
 def nanos(folder: Path, *, deadline_s: float = 10.0) -> Job:

@@ -25,7 +25,7 @@ class Kind:
     family: str
     processor: str
     memory_bytes: float
-    flops: float  # sustained in training: fp32 peak times efficiency
+    flops: float  # sustained in training: fp32 peak (of TPUs bf16) times efficiency
     fixed_seconds: float  # cost of a step before its first sample
     memory_bytes_per_s: float
     network_bytes_per_s: float

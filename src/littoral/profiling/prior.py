@@ -15,7 +15,7 @@ from littoral.profiling.features import Floats, function
 
 SPREAD = 3.0  # nine in ten measurements are believed to lie within this factor, either way
 _FULLEST = 0.97
-_OWN_MEMORY = {"gpu", "cloud-gpu"}  # families whose memory is the accelerator's own
+_OWN_MEMORY = {"gpu", "cloud-gpu", "tpu"}  # families whose memory is the accelerator's own
 
 
 class Prior:
