@@ -23,7 +23,7 @@ ORDER = [
     ["profiling"],
     ["planning.graphs", "planning.mixing", "planning.topology", "planning.fast_links"],
     ["planning.plan", "planning.batches", "planning.flows", "planning.collective", "planning.paces", "planning.cost"],
-    ["planning.instance", "planning.room", "planning.shards", "planning.simple"],
+    ["planning.instance", "planning.answers", "planning.room", "planning.shards", "planning.simple"],
     ["planning.neighbours", "planning.responses", "planning.polish", "planning.frontier"],
     ["planning.exact", "planning.deepedge", "planning.search"],
     ["planning.wiring", "planning.prior", "planning.sharing", "planning.placing"],
