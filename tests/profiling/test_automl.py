@@ -19,6 +19,7 @@ from littoral.profiling.families import FAMILIES, offered
 from littoral.profiling.features import COMPUTE, Data, app_data, function, training_data
 from littoral.profiling.fitted import Model, Recipe, folds, relative_errors
 from littoral.profiling.lattice import ordered
+from littoral.profiling.shapes import coordinates
 
 COLUMNS = ("cpu", "gpu", "batch")
 SMALL = Budget(trials=6)
@@ -202,3 +203,10 @@ def test_a_handful_of_rows_is_enough_for_every_family() -> None:
     few = training_data(COMPUTE, training_rows(8, batches=1))
     found = search(few, budget=Budget(trials=100))
     assert np.isfinite(found.mape) and found.train_rows == 7
+
+
+def test_rates_have_degrees_in_coordinates() -> None:
+    rates = coordinates(["memory_bytes_per_s"], np.array([[0.0], [1e6], [5e8], [2e9]]))[:, 0]
+    assert (np.diff(rates) > 0).all() and np.diff(rates)[0] < 0.01 < 0.3 < np.diff(rates)[1]
+    rises = coordinates(["cpu", "batch", "load"], np.array([[0.2, 2.0, 0.5], [0.9, 32.0, 3.0], [1.2, 64.0, 9.0]]))
+    assert (np.diff(rises, axis=0) > 0).all() and rises[:, 0].max() == 1.0

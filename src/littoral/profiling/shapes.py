@@ -16,20 +16,26 @@ import numpy as np
 from littoral.profiling.features import SHARES, SIZES, Floats
 
 _FULLEST = 0.97  # shares above are counted as this much, so that 1/(1-u) stays finite
+_USUAL = {"memory_bytes_per_s": 1e9, "disk_bytes_per_s": 1e8, "network_bytes_per_s": 1e8}  # amounts that matter
 _TERMS = 250  # a degree that would need more is left out: least squares would take seconds
 
 
 def coordinates(columns: Sequence[str], X: Floats) -> Floats:
-    """Columns in which logarithms of times are near linear: -log(1-u) of shares, log of sizes, log(1+x) of amounts."""
+    """Columns in which logarithms of times are smooth, for models that measure distances.
+
+    Shares as they are: beside somebody who wants a whole core training still gets its part, so that 1/(1-u) would
+    overstate a full device. Sizes by their logarithms; amounts by log(1 + x), counted in what is usual of them: for
+    bytes per second, that would tell hardly more than whether there are any.
+    """
     return np.stack([_coordinate(name, X[:, i]) for i, name in enumerate(columns)], axis=1)
 
 
 def _coordinate(name: str, x: Floats) -> Floats:
     if name in SHARES:
-        return np.asarray(-np.log1p(-np.clip(x, 0.0, _FULLEST)))
+        return np.asarray(np.clip(x, 0.0, 1.0))
     if name in SIZES:
         return np.asarray(np.log(np.maximum(x, 1.0)))
-    return np.asarray(np.log1p(np.maximum(x, 0.0)))
+    return np.asarray(np.log1p(np.maximum(x, 0.0) / _USUAL.get(name.removeprefix("server_"), 1.0)))
 
 
 class Physical:
