@@ -117,6 +117,9 @@ def profile_fit(
     folder: Folder,
     trials: Annotated[int, typer.Option(help="Models to try per function.", min=1)] = 30,
     jobs: Annotated[int, typer.Option(help="Functions to choose for at once.", min=1)] = 1,
+    splits: Annotated[
+        int, typer.Option(help="Ways to put points aside for the table; with several, every point once.", min=1)
+    ] = 1,
     seed: SeedOption = 0,
 ) -> None:
     """Choose a model for every function, by its error on stress points it has not seen, and print the table."""
@@ -125,7 +128,7 @@ def profile_fit(
     from littoral.profiling.profile import load as load_profile
     from littoral.profiling.profile import save
 
-    profile = fit(load_profile(folder), budget=Budget(trials=trials), seed=seed, jobs=jobs)
+    profile = fit(load_profile(folder), budget=Budget(trials=trials, splits=splits), seed=seed, jobs=jobs)
     save(profile, folder)
     profile_table(folder)
 

@@ -59,6 +59,14 @@ def test_errors_are_against_the_mean_of_the_visits(data: Data) -> None:
     assert twice.mape < 0.15 and (twice.train_rows, twice.test_rows) == (2 * once.train_rows, 2 * once.test_rows)
 
 
+def test_with_several_splits_every_point_is_tested_once_and_the_model_learns_from_all(data: Data) -> None:
+    tested = search(data, budget=replace(SMALL, splits=4))
+    assert tested.splits == 4 and tested.train_points + tested.test_points == len(np.unique(data.points))
+    parts = [set(data.points[aside].tolist()) for aside in automl._splits(data.points, 4, 0)]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == len(np.unique(data.points))
+    assert tested.mape < 0.15 and tested.recipe.columns
+
+
 # -- no leakage -------------------------------------------------------------------------------------------------------
 
 

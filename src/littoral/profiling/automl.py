@@ -37,6 +37,7 @@ class Budget:
     trials: int = 30
     seconds: float = np.inf
     families: tuple[str, ...] = tuple(FAMILIES)
+    splits: int = 1  # into points to learn from and points to test on; with several of them, every point is tested once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,45 +45,62 @@ class Choice:
     """What a search found, and how well it does on points that it never saw."""
 
     recipe: Recipe
-    train_points: int
+    train_points: int  # of the first split
     test_points: int
     train_rows: int
     test_rows: int
-    mape: float  # mean relative error at the test points, against the means of their visits
+    mape: float  # mean relative error at the test points of all splits, against the means of their visits
     mape_sd: float
     importances: dict[str, float] = field(default_factory=dict)
+    splits: int = 1
 
 
 def search(data: Data, *, budget: Budget | None = None, seed: int = 0) -> Choice:
-    """The best recipe for some data."""
+    """The best recipe for some data, and the errors of whole searches that do not see what they are tested on.
+
+    With one split, the recipe is the one that was tested. With several, it is chosen anew from all points.
+    """
     count = len(np.unique(data.points))
     if count < FEWEST_POINTS:
         remedy = f"measure at least {FEWEST_POINTS}"
         raise InputError(f"{count} stress points are too few to learn from", remedy=remedy)
-    tested = int(_test_rows(data.points, seed).sum())
-    learned, data = len(data.y) - tested, data.merged()
-    aside = _test_rows(data.points, seed)
-    train, test = data.rows(~aside), data.rows(aside)
-    weights = importances(train, seed)
-    columns = relevant(train, weights, seed)
-    sets = _sets(train, columns) if varies(train.y) else []
-    recipe = _best(train, sets, budget or Budget(), seed) if sets else CONSTANT
-    errors = relative_errors(Model(recipe, train).predict(test.X), test)
+    budget = budget or Budget()
+    merged = data.merged()
+    errors = []
+    for aside in (splits := _splits(merged.points, budget.splits, seed)):
+        train, test = merged.rows(~aside), merged.rows(aside)
+        weights, recipe = _chosen(train, budget, seed)
+        errors.append(relative_errors(Model(recipe, train).predict(test.X), test))
+    if budget.splits > 1:
+        weights, recipe = _chosen(merged, budget, seed)
+    every, tested = np.concatenate(errors), np.unique(merged.points[splits[0]])
     return Choice(
         recipe=recipe,
-        train_points=len(np.unique(train.points)),
-        test_points=len(np.unique(test.points)),
-        train_rows=learned,
-        test_rows=tested,
-        mape=float(errors.mean()),
-        mape_sd=float(errors.std()),
+        train_points=count - len(tested),
+        test_points=len(tested),
+        train_rows=int((~np.isin(data.points, tested)).sum()),
+        test_rows=int(np.isin(data.points, tested).sum()),
+        mape=float(every.mean()),
+        mape_sd=float(every.std()),
         importances=weights,
+        splits=len(splits),
     )
 
 
-def _test_rows(points: NDArray[np.int64], seed: int) -> Mask:
+def _chosen(train: Data, budget: Budget, seed: int) -> tuple[dict[str, float], Recipe]:
+    """What matters, and the best recipe, by these rows alone."""
+    weights = importances(train, seed)
+    columns = relevant(train, weights, seed)
+    sets = _sets(train, columns) if varies(train.y) else []
+    return weights, _best(train, sets, budget, seed) if sets else CONSTANT
+
+
+def _splits(points: NDArray[np.int64], count: int, seed: int) -> list[Mask]:
+    """The rows to test on: some points once, or every point in one of so many parts."""
+    if count > 1:
+        return folds(points, count, seed)
     distinct = np.random.default_rng(seed).permutation(np.unique(points))
-    return np.isin(points, distinct[: max(1, round(TEST_SHARE * len(distinct)))])
+    return [np.isin(points, distinct[: max(1, round(TEST_SHARE * len(distinct)))])]
 
 
 def _sets(data: Data, columns: tuple[str, ...]) -> list[tuple[str, ...]]:

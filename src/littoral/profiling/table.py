@@ -32,6 +32,12 @@ class TableRow:
     algorithm: str
     columns: tuple[str, ...]
     published: bool  # whether it is one of the paper's functions
+    splits: int = 1
+
+    @property
+    def points(self) -> str:
+        """Learned/tested, and in how many ways."""
+        return f"{self.train_points}/{self.test_points}" + (f" x{self.splits}" if self.splits > 1 else "")
 
 
 def table(profile: Profile) -> list[TableRow]:
@@ -52,6 +58,7 @@ def table(profile: Profile) -> list[TableRow]:
             published=key.function.partition(":")[0] in _PUBLISHED,
             algorithm=choice.recipe.family if choice.recipe.columns else "constant",
             columns=choice.recipe.columns,
+            splits=choice.splits,
         )
         for key, choice in sorted(profile.choices.items(), key=lambda item: _rank(item[0]))
     ]
@@ -61,14 +68,14 @@ def show(rows: Sequence[TableRow]) -> str:
     """The table as text, with plain means of the errors below."""
     head = ["function", "kind", "task", "points", "rows", "MAPE %", "floor %", "algorithm", "columns"]
     body = [
-        [r.function, r.kind, r.task or "-", f"{r.train_points}/{r.test_points}", f"{r.train_rows}/{r.test_rows}",
+        [r.function, r.kind, r.task or "-", r.points, f"{r.train_rows}/{r.test_rows}",
          f"{100 * r.mape:.2f} ± {100 * r.mape_sd:.2f}", "-" if r.floor is None else f"{100 * r.floor:.2f}",
          r.algorithm, ", ".join(r.columns) or "-"]
         for r in rows
     ]  # fmt: skip
     note = (
-        "points and rows: learned/tested; errors are against the mean of a point's visits, and their floor is how far "
-        "such means are off; shares below 1 % count as 1 % in the error"
+        "points and rows: learned/tested (x6: in six splits, each point tested once); errors are against the mean of a "
+        "point's visits, and their floor is how far such means are off; shares below 1 % count as 1 % in the error"
     )
     return f"{_aligned(head, body)}\n\n{summary(rows)}\n{note}"
 

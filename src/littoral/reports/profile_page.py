@@ -112,13 +112,17 @@ def _errors(profile: Profile) -> str:
     cells = [_error(row, several, repeated) for row in rows]
     said = summary(rows)
     verdict = f"{said[0].upper()}{said[1:]}; what never varied is left out."
-    return paragraph(text) + table(heads, cells, "Points are learned/tested") + paragraph(verdict, "verdict")
+    return (
+        paragraph(text)
+        + table(heads, cells, "Points are learned/tested; x6: in six splits, so that every point is tested once")
+        + paragraph(verdict, "verdict")
+    )
 
 
 def _error(row: TableRow, several: bool, repeated: bool) -> list[Cell]:
     return [
         Cell(row.function), Cell(row.kind), *([Cell(row.task)] if several else []),
-        Cell(f"{row.train_points}/{row.test_points}", row.train_points),
+        Cell(row.points, row.train_points),
         Cell(f"{100 * row.mape:.2f} ± {100 * row.mape_sd:.2f}", row.mape),
         *([number(None if row.floor is None else 100 * row.floor, ".2f")] if repeated else []),
         Cell(row.algorithm), Cell(", ".join(row.columns) or "-"),
