@@ -21,12 +21,14 @@ from littoral.units import show_rate
 Figure = dict[str, Any]  # data and layout, as Plotly's JSON has them
 LEGEND = {"orientation": "h", "x": 0, "xanchor": "left", "yanchor": "top"}  # how far below depends on the height
 _BELOW = 56  # pixels from a plot to its legend: the axis has numbers and a title
+_ROW, _IN_ROW = 22, 4  # pixels of a legend's row, and the names in it where the plot is half a page wide
 
 
 def figure(data: list[dict[str, Any]], height: int, x_title: str, y: dict[str, Any], **layout: Any) -> Figure:
     axis = {"title": {"text": x_title}, "rangemode": "tozero", "zeroline": False, "automargin": True}
+    names = sum("name" in trace and trace.get("showlegend", True) for trace in data)
     common = {
-        "height": height,
+        "height": height + _ROW * max(0, -(-names // _IN_ROW) - 1),  # or a long legend would squeeze the plot
         "margin": {"l": 8, "r": 14, "t": 26, "b": 8},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
