@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -142,11 +143,16 @@ class ProfiledPerformance:
     # -- updates ----------------------------------------------------------------------------------------------------
 
     @cached_property
+    def _groups(self) -> list[list[Ints]]:
+        """The cases of every kind, in groups that are alike."""
+        return [self._alike(kind) for kind in self._kinds]
+
+    @cached_property
     def _crowd(self) -> list[_Kind]:
         """The kinds with their typical states, which have numbers of their own."""
         found, first = [], 0
-        for kind in self._kinds:
-            middle = np.array([group[len(group) // 2] for group in self._alike(kind)])
+        for kind, groups in zip(self._kinds, self._groups, strict=True):
+            middle = np.array([group[len(group) // 2] for group in groups])
             found.append(_Kind(known=kind.known, first=first, states=kind.states_of(middle)))
             first += len(middle)
         return found
@@ -154,9 +160,8 @@ class ProfiledPerformance:
     @cached_property
     def _typical(self) -> Ints:
         """For each case the number of the state that stands for it."""
-        groups = [group for kind in self._kinds for group in self._alike(kind)]
         found = np.empty(len(self._has), np.int64)
-        for number, group in enumerate(groups):
+        for number, group in enumerate(chain.from_iterable(self._groups)):
             found[group] = number
         return found
 
